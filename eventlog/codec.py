@@ -1,0 +1,195 @@
+"""Events to columns and back: the one place that knows how each type is stored.
+
+The numbers of the types and the members of `detail` are part of the file format (docs/format.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, assert_never, cast
+
+from .errors import Corrupt
+from .events import (
+    EntryDeleted,
+    EntryRestored,
+    EntryWritten,
+    Event,
+    Recorded,
+    Restored,
+    RunForked,
+    Seal,
+    TurnAdvanced,
+    TurnSet,
+    WriteRefused,
+)
+from .text import json_text, read_json, read_text, stored_text
+
+__all__ = ["CODES", "ENTRY_DELETED", "SELECT_RECORDED", "Payload", "decode", "encode"]
+
+CODES: dict[type[Event], int] = {
+    EntryWritten: 1,
+    EntryDeleted: 2,
+    EntryRestored: 3,
+    RunForked: 10,
+    TurnAdvanced: 11,
+    TurnSet: 12,
+    Restored: 13,
+    WriteRefused: 20,
+}
+"""The number each type of event is stored as."""
+
+ENTRY_DELETED = CODES[EntryDeleted]
+
+PAYLOAD_VERSION = 1
+
+SELECT_RECORDED = """
+select e.position, run_name.text, e.revision, e.batch, e.turn, e.type, e.payload, key_name.text,
+    agent_name.text, activity_name.text, e.value, e.encoding, e.metadata, e.salt, e.content,
+    e.expires_at_turn, e.birth, e.created_at, e.detail, e.recorded_at, e.idempotency_key, e.hash
+from events e
+left join runs on runs.id = e.run
+left join names run_name on run_name.id = runs.name
+left join names key_name on key_name.id = e.key
+left join names agent_name on agent_name.id = e.agent
+left join names activity_name on activity_name.id = e.activity
+"""
+"""What `decode` reads; a `where` and an `order by` on `e` follow."""
+
+
+class Payload(NamedTuple):
+    """The columns of an event that depend on its type, in stored form; `key` is still a name."""
+
+    type: int
+    key: str | None = None
+    value: str | bytes | None = None
+    metadata: str | None = None
+    salt: bytes | None = None
+    content: int | None = None
+    expires_at_turn: int | None = None
+    birth: int | None = None
+    created_at: int | None = None
+    detail: str | None = None
+    turn: int | None = None
+
+
+def encode(event: Event, salt: bytes) -> Payload:
+    """The columns for `event`; `salt` is used where the event has content to commit to."""
+    code = CODES[type(event)]
+    match event:
+        case EntryWritten(key, value, metadata, expires_at_turn, birth, created_at):
+            return Payload(
+                code, key, stored_text(value), metadata, salt, None, expires_at_turn, birth, created_at
+            )
+        case EntryDeleted(key):
+            return Payload(code, key)
+        case EntryRestored(key, content, birth, created_at, expires_at_turn):
+            return Payload(
+                code,
+                key,
+                content=content,
+                expires_at_turn=expires_at_turn,
+                birth=birth,
+                created_at=created_at,
+            )
+        case TurnAdvanced(turn) | TurnSet(turn):
+            return Payload(code, turn=turn)
+        case RunForked(parent, revision, turn):
+            return Payload(code, detail=json_text({"parent": parent, "revision": revision}), turn=turn)
+        case Restored(turn, to, by, reason):
+            told = {"to": to, "by": by, "reason": reason}
+            detail = json_text({name: value for name, value in told.items() if value is not None})
+            return Payload(code, detail=detail, turn=turn)
+        case WriteRefused(key, reason, found_version, attempt, expected_version):
+            facts: dict[str, object] = {"reason": reason, "found": found_version}
+            if expected_version is not None:
+                facts["expected"] = expected_version
+            facts |= {"length": attempt.length, "digest": attempt.digest.hex()}
+            return Payload(code, key, salt=attempt.salt, detail=json_text(facts))
+        case _:
+            assert_never(event)
+
+
+def decode(row: tuple[Any, ...]) -> Recorded:
+    """The event that `SELECT_RECORDED` read.
+
+    Raises:
+        Corrupt: a type, payload version or encoding this build does not know, or columns that do not fit the
+            type; names the position.
+    """
+    position, run, revision, batch, turn = row[:5]
+    try:
+        event = _event(turn, row)
+        return Recorded(
+            position=position,
+            run=_name(run),
+            revision=revision,
+            batch=batch,
+            turn=turn,
+            agent=None if row[8] is None else read_text(row[8]),
+            activity=None if row[9] is None else read_text(row[9]),
+            recorded_at_ms=row[19],
+            event=event,
+            hash=row[21],
+            idempotency_key=None if row[20] is None else read_text(row[20]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Corrupt(
+            f"the event at position {position} cannot be read: {error!r}. "
+            "The file was altered, or written by a version of turnlog that this build does not know"
+        ) from error
+
+
+def _event(turn: int, row: tuple[Any, ...]) -> Event:
+    code, payload, key, value, encoding, metadata, salt = (
+        row[5],
+        row[6],
+        row[7],
+        row[10],
+        row[11],
+        row[12],
+        row[13],
+    )
+    if payload != PAYLOAD_VERSION or encoding != 0:
+        raise ValueError(
+            f"event type {code} with payload version {payload} and encoding {encoding} is unknown"
+        )
+    match code:
+        case 1:
+            return EntryWritten(_name(key), _name(value), metadata, row[15], row[16], row[17])
+        case 2:
+            return EntryDeleted(_name(key))
+        case 3:
+            return EntryRestored(_name(key), _int(row[14]), _int(row[16]), _int(row[17]), row[15])
+        case 10:
+            detail = _detail(row[18])
+            return RunForked(detail["parent"], detail["revision"], turn)
+        case 11:
+            return TurnAdvanced(turn)
+        case 12:
+            return TurnSet(turn)
+        case 13:
+            detail = _detail(row[18])
+            return Restored(turn, detail.get("to"), detail.get("by"), detail.get("reason"))
+        case 20:
+            detail = _detail(row[18])
+            attempt = Seal(detail["length"], bytes.fromhex(detail["digest"]), salt)
+            return WriteRefused(
+                _name(key), detail["reason"], detail["found"], attempt, detail.get("expected")
+            )
+        case _:
+            raise ValueError(f"event type {code} with payload version {payload} is unknown")
+
+
+def _name(stored: str | bytes | None) -> str:
+    if stored is None:
+        raise ValueError("text that the event must have is missing")
+    return read_text(stored)
+
+
+def _int(stored: int | None) -> int:
+    if stored is None:
+        raise ValueError("a number that the event must have is missing")
+    return stored
+
+
+def _detail(stored: str) -> dict[str, Any]:
+    return cast("dict[str, Any]", read_json(stored))

@@ -1,0 +1,241 @@
+"""The file: who may open it, how connections are made, and the one kind of write transaction there is."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TypeVar, cast
+
+from .driver import Connection, Error, driver, is_busy, storage_error
+from .errors import NotOurs, StorageError, TooNew
+from .schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
+
+__all__ = ["Database", "Durability"]
+
+Durability = Literal["disk", "os"]
+T = TypeVar("T")
+
+# One statement, so that a file being created by somebody else is seen wholly before or wholly after.
+_IDENTITY = """
+select
+    (select application_id from pragma_application_id),
+    (select user_version from pragma_user_version),
+    (select count(*) from sqlite_schema)
+"""
+
+
+class Database:
+    """One log file and how to connect to it.
+
+    Args:
+        path: the file. A str or path-like; any name that the file system allows.
+        durability: `"disk"`: a commit returns once it is flushed (synchronous=FULL), and survives a power
+            cut; `"os"`: once the operating system has it (NORMAL), and survives a killed process only.
+        busy_timeout_s: seconds to wait for another writer before `Busy`.
+        read_only: never write a byte of the file.
+        create: make the file, with mode 0600, if it is missing.
+
+    Raises:
+        TypeError, ValueError: a path or an option that cannot be.
+        StorageError: the file is missing, a folder, or cannot be opened.
+        NotOurs, TooNew, Corrupt: the file is not one this build can work with; it is left untouched.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        durability: Durability = "disk",
+        busy_timeout_s: float = 5.0,
+        read_only: bool = False,
+        create: bool = True,
+    ) -> None:
+        self.path = _checked_path(path)
+        if durability not in ("disk", "os"):
+            raise ValueError(f'durability must be "disk" or "os", not {durability!r}')
+        if not 0 <= busy_timeout_s <= 1_000_000:
+            raise ValueError(
+                f"busy_timeout_s must lie within 0 and 1,000,000 seconds, not {busy_timeout_s!r}"
+            )
+        self.durability = durability
+        self.busy_timeout_s = busy_timeout_s
+        self.read_only = read_only
+        self._find(create=create and not read_only)
+
+    @property
+    def shown(self) -> str:
+        """The path, as messages show it."""
+        return str(self.path)
+
+    def prepare(self, projections: Callable[[Connection], None]) -> Connection:
+        """Identify the file, lift it to the present format, let `projections` set up; its first connection.
+
+        Everything that writes happens in one transaction, and what is there is looked at again inside it, so
+        that any number of processes may do this to one file at the same moment.
+        """
+        db = self.connect()
+        try:
+            with self.errors():
+                version = self._identify(db)
+                if self.read_only:
+                    if version == 0:
+                        raise NotOurs(f"{self.shown} is empty: no turnlog has been written there")
+                    return db
+                self._retry(lambda: db.execute("pragma journal_mode = wal").fetchone())
+            with self.transaction(db):
+                version = self._identify(db)
+                for step in range(version, SCHEMA_VERSION):
+                    MIGRATIONS[step](db)
+                if version != SCHEMA_VERSION:
+                    db.execute(f"pragma application_id = {APPLICATION_ID}")
+                    db.execute(f"pragma user_version = {SCHEMA_VERSION}")
+                projections(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def connect(self) -> Connection:
+        """A new connection with this log's settings; it may be used by any thread, one at a time."""
+        with self.errors():
+            try:
+                return self._open(immutable=False)
+            except driver().OperationalError:
+                # A WAL file that nobody writes can be read in a place where SQLite cannot put its -shm file,
+                # but only without locks.
+                if not self.read_only or self._has_wal():
+                    raise
+                return self._open(immutable=True)
+
+    @contextmanager
+    def transaction(self, db: Connection) -> Generator[None]:
+        """A write transaction of `db`, its lock taken at the start; committed unless the block raises.
+
+        Raises:
+            Busy: the lock was not to be had in time; nothing happened.
+            StorageError: the disk is full, …; nothing was written.
+            OutcomeUnknown: the commit's flush failed.
+        """
+        if db.in_transaction:
+            raise RuntimeError("a write transaction does not nest")
+        committing = False
+        try:
+            db.execute("begin immediate")  # inside try: an interrupt just after it must roll back too
+            yield
+            committing = True
+            db.execute("commit")
+        except BaseException as error:  # cancellation and Ctrl-C included
+            if db.in_transaction:  # a full disk has rolled back by itself
+                db.execute("rollback")
+            if isinstance(error, driver().Error):
+                raise storage_error(
+                    cast("Error", error),
+                    self.shown,
+                    busy_timeout_s=self.busy_timeout_s,
+                    committing=committing,
+                ) from error
+            raise
+
+    @contextmanager
+    def errors(self) -> Generator[None]:
+        """Turn what SQLite raises in the block into errors of ours."""
+        try:
+            yield
+        except driver().Error as error:
+            raise storage_error(error, self.shown, busy_timeout_s=self.busy_timeout_s) from error
+
+    def _find(self, *, create: bool) -> None:
+        if self.path.is_dir():
+            raise StorageError(
+                f"{self.shown} is a folder; a log is one file, for example {self.shown}/team.db"
+            )
+        if self.path.exists():
+            return
+        if not create:
+            raise StorageError(
+                f"{self.shown} does not exist; it was not created, since it is opened to be read"
+            )
+        try:
+            # The mode is set before a byte is in it, and SQLite gives its -wal and -shm files the same.
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            return  # another process was faster: it is the same file
+        except OSError as error:
+            raise StorageError(f"{self.shown} cannot be created: {error.strerror}") from error
+
+    def _open(self, *, immutable: bool) -> Connection:
+        mode = "ro" if self.read_only else "rw"
+        uri = f"{self.path.as_uri()}?mode={mode}" + ("&immutable=1" if immutable else "")
+        db = cast(
+            "Connection",
+            driver().connect(
+                uri, uri=True, timeout=self.busy_timeout_s, isolation_level=None, check_same_thread=False
+            ),
+        )
+        try:
+            db.execute(f"pragma synchronous = {'full' if self.durability == 'disk' else 'normal'}")
+            db.execute("pragma secure_delete = on")
+            db.execute(
+                "pragma fullfsync = on"
+            )  # macOS: a flush that reaches the platter; elsewhere no effect
+            db.execute("pragma trusted_schema = off")
+            db.execute("select count(*) from sqlite_schema").fetchone()  # the first look into the file
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _has_wal(self) -> bool:
+        wal = self.path.with_name(self.path.name + "-wal")
+        return wal.exists() and wal.stat().st_size > 0
+
+    def _identify(self, db: Connection) -> int:
+        """The file's format version, 0 if it is empty.
+
+        Raises:
+            NotOurs, TooNew: it is not a file this build can work with.
+        """
+        application, version, tables = db.execute(_IDENTITY).fetchone()
+        if application == APPLICATION_ID:
+            if version > SCHEMA_VERSION:
+                raise TooNew(
+                    f"{self.shown} has format version {version}; this build reads up to {SCHEMA_VERSION}. "
+                    "Upgrade turnlog; the file was left untouched"
+                )
+            if version == 0 or version not in {*MIGRATIONS, SCHEMA_VERSION}:
+                raise NotOurs(f"{self.shown} has format version {version}, which no release wrote")
+            return version
+        if application or version or tables:
+            raise NotOurs(
+                f"{self.shown} is another application's SQLite file (application_id {application}, "
+                f"user_version {version}, {tables} schema objects); it was left untouched"
+            )
+        return 0
+
+    def _retry(self, action: Callable[[], T]) -> T:
+        """Run `action` until it is not busy: for what SQLite's own wait does not cover."""
+        deadline = time.monotonic() + self.busy_timeout_s
+        while True:
+            try:
+                return action()
+            except driver().Error as error:
+                if not is_busy(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.001 + random.random() * 0.009)  # noqa: S311 - spreads retries, guards nothing
+
+
+def _checked_path(path: str | os.PathLike[str]) -> Path:
+    text = os.fspath(path)
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a checker
+        raise TypeError(f"path must be a str or a path of str, not {type(path).__name__}")
+    if not text or text.startswith(":memory:") or "\0" in text:
+        raise ValueError(
+            f"{text!r} is no path of a file; for memory without a file use turnlog.InMemoryStore"
+            if text.startswith(":memory:")
+            else f"{text!r} is no path of a file"
+        )
+    return Path(text).absolute()

@@ -1,0 +1,368 @@
+"""`EventLog`: the log of one file, to append to and to read."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from . import processes
+from .batch import Actor, Batch, ForkPoint, Sources
+from .commands import Command, exact_str
+from .database import Database, Durability
+from .driver import Connection
+from .errors import Closed, Conflict, NotFound, RunExists, StorageError
+from .events import Event, Recorded, RunForked
+from .limits import Limits
+from .projection import Projection, Step
+from .reading import Filter, read_events
+from .runs import Head, Lineage, Run, find_run, lineage, read_head, run_at
+
+__all__ = ["EventLog", "RunInfo"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """A run as listings show it.
+
+    Attributes:
+        run: its name, uid and the like.
+        parent: name of the run it was forked from, or None.
+        head: its newest event.
+    """
+
+    run: Run
+    parent: str | None
+    head: Head
+
+
+class EventLog:
+    """Every event of one file, in commit order; many runs share it.
+
+    Safe to use from several threads, and several processes may open one file. A forked child gets connections
+    of its own when it first uses the object.
+
+    Args:
+        path: the file; made with mode 0600 if it is missing (its folder must exist).
+        projections: what to keep up inside the append transaction. `turnlog.open` passes the usual one.
+        durability: `"disk"` (default): an acknowledged write has been flushed and survives a power cut.
+            `"os"`: it survives a killed process, not a power cut.
+        busy_timeout_s: seconds to wait for another writer before `Busy`.
+        read_only: open without the means to write; the file must exist.
+        create: make the file if it is missing.
+        limits: sizes above which a command is refused.
+        clock, new_uid, random_bytes: where time (milliseconds since 1970 UTC), run uids (32 hex digits) and
+            salts come from; to be replaced in tests only.
+
+    Raises:
+        TypeError, ValueError: an argument that cannot be.
+        StorageError: the file is missing, is a folder, or cannot be opened or created.
+        NotOurs, TooNew, Corrupt: not a file this build can work with; left untouched.
+        Busy: another process kept the lock while the file was being prepared.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        projections: Sequence[Projection] = (),
+        durability: Durability = "disk",
+        busy_timeout_s: float = 5.0,
+        read_only: bool = False,
+        create: bool = True,
+        limits: Limits | None = None,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        new_uid: Callable[[], str] = lambda: uuid.uuid4().hex,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.limits = limits or Limits()
+        self._projections = tuple(projections)
+        self._sources = Sources(clock, new_uid, random_bytes)
+        self._closed = False
+        self._database = Database(
+            path, durability=durability, busy_timeout_s=busy_timeout_s, read_only=read_only, create=create
+        )
+        self._write_lock = threading.Lock()
+        self._writer = self._database.prepare(self._prepare)
+        self._readers: deque[Connection] = deque()
+        self._runs: dict[str, Lineage] = {}
+        processes.watch(self)
+
+    @property
+    def path(self) -> str:
+        """The file's absolute path."""
+        return str(self._database.path)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the log was opened to be read only."""
+        return self._database.read_only
+
+    @property
+    def projections(self) -> tuple[Projection, ...]:
+        """The projections kept up with every append."""
+        return self._projections
+
+    def execute(
+        self,
+        commands: Sequence[Command[Any]],
+        *,
+        run: str,
+        agent: str | None = None,
+        activity: str | None = None,
+    ) -> list[Any]:
+        """Decide `commands` in order and append what follows as one batch, all or nothing.
+
+        The run begins with its first event; commands that change nothing append nothing.
+
+        Args:
+            commands: one run's commands; they see the effects of those before them.
+            run: the run's name.
+            agent: who acts, where a command does not say so itself.
+            activity: the stretch of work the events belong to.
+
+        Returns:
+            One outcome per command; the command's class says what it is.
+
+        Raises:
+            TypeError, ValueError: a command or name that cannot be; nothing was written.
+            Conflict: a command's `expected_version` is not the one found; of the whole list only the refusal
+                was recorded.
+            Busy, StorageError: nothing was written.
+            OutcomeUnknown: the commit failed in a way that leaves open whether it happened.
+        """
+        commands = tuple(commands)
+        self._check_names(run, agent, activity)
+        for command in commands:
+            command.check(self.limits)
+            if command.agent is not None:
+                self.limits.check_name("the agent's name", command.agent)
+        if not commands:
+            return []
+        actor = Actor(agent, activity)
+        conflict: Conflict | None = None
+        outcomes: list[Any] = []
+        with self._writing() as db:
+            batch = Batch(db, run, self._sources)
+            try:
+                outcomes = batch.execute(commands, actor)
+            except Conflict as error:
+                if error.found > batch.began_after:
+                    raise ValueError(
+                        f"key {error.refusal.key!r} is written earlier in the same list, so that the "
+                        "condition on its version can never hold; nothing was written"
+                    ) from None
+                conflict = error
+                batch = Batch(db, run, self._sources)
+                batch.append(error.refusal, actor._replace(agent=error.agent or actor.agent))
+            self._apply(db, batch.flush())
+        if conflict is not None:
+            raise conflict
+        return outcomes
+
+    def fork(self, source: str, revision: int, *, run: str, turn: int, agent: str | None = None) -> Head:
+        """Begin `run` as a fork of `source` after `revision`, at `turn`. No event is copied.
+
+        Returns:
+            The head of the new run: its first event, `RunForked`.
+
+        Raises:
+            NotFound: there is no run `source`, or it has no such revision.
+            RunExists: the name `run` is taken.
+            TypeError, ValueError: a name that cannot be.
+        """
+        self._check_names(run, agent, None)
+        with self._writing() as db:
+            if find_run(db, run) is not None:
+                raise RunExists(f"{self.path}: run {run!r} exists already; choose another name for the fork")
+            parent = self._lineage(db, source)
+            head = read_head(db, parent.run.id)
+            if not 0 <= revision <= head.revision:
+                raise NotFound(
+                    f"{self.path}: run {source!r} has no revision {revision}; it ends at {head.revision}"
+                )
+            batch = Batch(db, run, self._sources, ForkPoint(parent, revision, turn))
+            origin = parent.upto(revision)[0].run if revision else parent.segments[-1].run
+            fact = RunForked(run_at(db, origin).uid, revision, turn)
+            recorded = batch.append(fact, Actor(agent))
+            self._apply(db, batch.flush())
+        return Head(
+            recorded.position, recorded.revision, recorded.turn, recorded.hash, recorded.recorded_at_ms
+        )
+
+    def read(
+        self,
+        *,
+        after: int = 0,
+        run: str | None = None,
+        agent: str | None = None,
+        key: str | None = None,
+        type: type[Event] | None = None,  # noqa: A002
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Recorded]:
+        """The events, in commit order, a page at a time; no lock and no statement is held in between.
+
+        Args:
+            after: begin behind this position; with `reverse`, end there.
+            run: only the events recorded in this run itself (a fork's past is in its parent; see `Timeline`).
+            agent, key: only events of this agent, of this key.
+            type: only events of this class, for example `turnlog.events.WriteRefused`.
+            reverse: newest first.
+            limit: at most so many.
+
+        Raises:
+            NotFound: there is no such run.
+            Corrupt: an event cannot be read; names its position.
+        """
+        wanted = Filter(after=after, agent=agent, key=key, type=type, reverse=reverse, limit=limit)
+        return read_events(self, None if run is None else self.lineage(run).run.id, wanted)
+
+    def runs(self) -> list[RunInfo]:
+        """Every run of the file, oldest first."""
+        with self.reading() as db:
+            found = [
+                run_at(db, ident) for (ident,) in db.execute("select id from runs order by id").fetchall()
+            ]
+            names = {run.id: run.name for run in found}
+            return [
+                RunInfo(run, None if run.parent is None else names[run.parent], read_head(db, run.id))
+                for run in found
+            ]
+
+    def head(self, run: str) -> Head | None:
+        """The newest event of `run`; None while it has none."""
+        with self.reading() as db:
+            found = find_run(db, run)
+            return None if found is None else read_head(db, found.id)
+
+    def lineage(self, run: str) -> Lineage:
+        """`run` and its ancestors.
+
+        Raises:
+            NotFound: there is no such run; lists those there are.
+        """
+        known = self._runs.get(run)
+        if known is not None:
+            return known
+        with self.reading() as db:
+            return self._lineage(db, run)
+
+    @contextmanager
+    def reading(self) -> Generator[Connection]:
+        """A connection for reading, in nobody else's hands until the block ends.
+
+        Raises:
+            Closed: the log was closed.
+            Busy, StorageError, Corrupt: what SQLite reports, in our terms.
+        """
+        if self._closed:
+            raise Closed(f"{self.path} was closed; open it again")
+        readers = self._readers
+        try:
+            db = readers.pop()
+        except IndexError:
+            db = self._database.connect()
+        try:
+            with self._database.errors():
+                yield db
+        finally:
+            if self._closed:
+                db.close()
+            else:
+                readers.append(db)
+
+    @contextmanager
+    def writing(self) -> Generator[Connection]:
+        """A write transaction for what is not an append: rebuilding projections.
+
+        Raises:
+            Closed, StorageError: the log was closed, or opened to be read only.
+            Busy: the lock was not to be had in time.
+        """
+        with self._writing() as db:
+            yield db
+
+    def close(self) -> None:
+        """Release the file; closing twice is fine. Waits for a write of another thread to end."""
+        with self._write_lock:
+            if self._closed:
+                return
+            self._closed = True
+            processes.forget(self)
+            while self._readers:
+                self._readers.pop().close()
+            self._writer.close()
+
+    def __enter__(self) -> Self:
+        """The log itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def after_fork(self) -> tuple[Connection, ...]:
+        """In a forked child: let go of the parent's connections; they must be kept, never used or closed."""
+        parents = (self._writer, *self._readers)
+        self._write_lock = threading.Lock()
+        self._readers = deque()
+        self._writer_is_parents = True
+        return parents
+
+    _writer_is_parents = False
+
+    def _prepare(self, db: Connection) -> None:
+        for projection in self._projections:
+            projection.prepare(db)
+
+    @contextmanager
+    def _writing(self) -> Generator[Connection]:
+        with self._write_lock:
+            if self._closed:
+                raise Closed(f"{self.path} was closed; open it again")
+            if self._database.read_only:
+                raise StorageError(f"{self.path} was opened to be read only; nothing was written")
+            if self._writer_is_parents:
+                self._writer, self._writer_is_parents = self._database.connect(), False
+            with self._database.transaction(self._writer):
+                yield self._writer
+
+    def _apply(self, db: Connection, step: Step | None) -> None:
+        if step is None:
+            return
+        if not self._projections:
+            db.execute(
+                "update projections set stale_from = ? where stale_from is null", (step.recorded[0].position,)
+            )
+        for projection in self._projections:
+            projection.apply(db, step)
+
+    def _lineage(self, db: Connection, run: str) -> Lineage:
+        found = find_run(db, run)
+        if found is None:
+            names = [repr(info.run.name) for info in self.runs()]
+            have = f"it has {', '.join(names[:20])}" if names else "it has no runs yet"
+            more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+            raise NotFound(f"{self.path} has no run {run!r}; {have}{more}")
+        # Runs never change, so what was found once holds for good.
+        known = self._runs[run] = lineage(db, found)
+        return known
+
+    def _check_names(self, run: str, agent: str | None, activity: str | None) -> None:
+        for what, name in (("run", run), ("agent", agent), ("activity", activity)):
+            if name is not None:
+                self.limits.check_name(f"the name of the {what}", exact_str(what, name))
+        if not run:
+            raise ValueError("the name of a run must not be empty")

@@ -1,0 +1,165 @@
+"""Runs, their lineages, and where each of them stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .chain import NO_PARENT, genesis_hash
+from .driver import Connection
+from .text import read_text, stored_text
+
+__all__ = [
+    "Head",
+    "Lineage",
+    "Run",
+    "Segment",
+    "find_run",
+    "genesis",
+    "hash_after",
+    "lineage",
+    "name_id",
+    "read_head",
+    "run_at",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as the file knows it; none of this ever changes.
+
+    Attributes:
+        id: its number in this file.
+        uid: its identity, 32 hex digits, the same in every file.
+        name: its name in this file.
+        family: id of the root of its lineage, whose interned names it shares.
+        parent: id of the run it was forked from, or None.
+        fork_revision: the last revision it has in common with its parent; 0 without one.
+        created_at: milliseconds since 1970 UTC.
+    """
+
+    id: int
+    uid: str
+    name: str
+    family: int
+    parent: int | None
+    fork_revision: int
+    created_at: int
+
+
+class Segment(NamedTuple):
+    """A stretch of a lineage: the events of `run` with `after < revision <= upto`."""
+
+    run: int
+    after: int
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """A run and its ancestors, each up to the fork: the events a run's past is made of.
+
+    Attributes:
+        run: the run itself.
+        segments: newest first; together they hold each revision exactly once.
+    """
+
+    run: Run
+    segments: tuple[Segment, ...]
+
+    def upto(self, revision: int) -> tuple[Segment, ...]:
+        """The segments that reach back from `revision`, newest first, cut off there."""
+        return tuple(
+            Segment(run, after, min(last, revision)) for run, after, last in self.segments if after < revision
+        )
+
+
+class Head(NamedTuple):
+    """The newest event of a run.
+
+    Attributes:
+        position: its place in the file.
+        revision: its place in the run's lineage.
+        turn: the run's turn.
+        hash: 32 bytes; whoever keeps them elsewhere can tell later whether the run's past was altered.
+        recorded_at_ms: milliseconds since 1970 UTC.
+    """
+
+    position: int
+    revision: int
+    turn: int
+    hash: bytes
+    recorded_at_ms: int
+
+
+NEWEST_REVISION = 2**63 - 1
+
+_RUN = """
+select runs.id, runs.uid, names.text, runs.family, runs.parent, runs.fork_revision, runs.created_at
+from runs join names on names.id = runs.name
+"""
+_RUN_BY_NAME = f"{_RUN} where names.text = ?"
+_RUN_BY_ID = f"{_RUN} where runs.id = ?"
+_HEAD = """
+select position, revision, turn, hash, recorded_at from events where run = ?
+order by revision desc limit 1
+"""
+_GENESIS = """
+select runs.uid, names.commitment, runs.created_at, runs.parent, runs.fork_revision
+from runs join names on names.id = runs.name where runs.id = ?
+"""
+_HASH_AT = "select hash from events where run = ? and revision = ?"
+_NAME = "select id from names where text = ? and family = ?"
+
+
+def find_run(db: Connection, name: str) -> Run | None:
+    """The run called `name`, or None."""
+    row = db.execute(_RUN_BY_NAME, (stored_text(name),)).fetchone()
+    return None if row is None else _run(row)
+
+
+def run_at(db: Connection, run: int) -> Run:
+    """The run whose id in this file is `run`; it must exist."""
+    return _run(db.execute(_RUN_BY_ID, (run,)).fetchone())
+
+
+def lineage(db: Connection, run: Run) -> Lineage:
+    """`run` and its ancestors."""
+    segments = [Segment(run.id, run.fork_revision, NEWEST_REVISION)]
+    first, parent = run.fork_revision, run.parent
+    while parent is not None:
+        ancestor = run_at(db, parent)
+        if ancestor.fork_revision < first:  # else the fork began before the ancestor's own first event
+            segments.append(Segment(ancestor.id, ancestor.fork_revision, first))
+            first = ancestor.fork_revision
+        parent = ancestor.parent
+    return Lineage(run, tuple(segments))
+
+
+def read_head(db: Connection, run: int) -> Head:
+    """The newest event of the run with that id; a run always has one."""
+    return Head(*db.execute(_HEAD, (run,)).fetchone())
+
+
+def genesis(db: Connection, run: int) -> bytes:
+    """The hash that the first event of the run with that id follows."""
+    uid, commitment, created_at, parent, fork_revision = db.execute(_GENESIS, (run,)).fetchone()
+    before = NO_PARENT if parent is None else hash_after(db, parent, fork_revision)
+    return genesis_hash(uid, commitment, created_at, before)
+
+
+def hash_after(db: Connection, run: int, revision: int) -> bytes:
+    """The hash of the run's own event at `revision`; of its genesis where it has none before that."""
+    row = db.execute(_HASH_AT, (run, revision)).fetchone()
+    return genesis(db, run) if row is None else row[0]
+
+
+def name_id(db: Connection, family: int, name: str) -> int | None:
+    """The number under which `family` has interned `name`, or None if it never did."""
+    row = db.execute(_NAME, (stored_text(name), family)).fetchone()
+    return None if row is None else row[0]
+
+
+def _run(row: tuple[int, str, str | bytes, int, int | None, int, int]) -> Run:
+    ident, uid, name, family, parent, fork_revision, created_at = row
+    return Run(ident, uid, read_text(name), family, parent, fork_revision, created_at)

@@ -1,0 +1,1 @@
+"""What agents use: the store contract, stores, and shared memory."""

@@ -1,0 +1,37 @@
+"""What a store gives for a key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from ..eventlog.text import read_json
+
+__all__ = ["MemoryEntry", "read_metadata"]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEntry:
+    """One entry of a store; a copy, never live.
+
+    Attributes:
+        key: the key, whole.
+        value: the value; always text at this boundary.
+        metadata: a fresh dict of JSON values, or None when the entry has none.
+        created_at: when the key's present life began: aware UTC, whole milliseconds. Survives overwriting.
+        expires_at_turn: the first turn at which it counts as expired, or None.
+        version: position of the event that last changed the key; None from a store without versions.
+    """
+
+    key: str
+    value: str
+    metadata: dict[str, Any] | None
+    created_at: datetime
+    expires_at_turn: int | None = None
+    version: int | None = None
+
+
+def read_metadata(stored: str | None) -> dict[str, Any] | None:
+    """Metadata as a fresh dict, from the JSON text a log stores."""
+    return None if stored is None else cast("dict[str, Any]", read_json(stored))

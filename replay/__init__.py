@@ -1,0 +1,1 @@
+"""Replay: timelines, restore, fork, audit and the command line."""
