@@ -1,0 +1,56 @@
+"""Binary search through the states of a run that somebody saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..eventlog import EventLog
+from ..eventlog.driver import Connection
+from ..eventlog.runs import Lineage, read_head
+from .address import Point
+
+__all__ = ["batch_end", "first_batch_end"]
+
+_NEXT_BATCH = "select min(revision) from events where run = ? and revision > ? and batch = 0"
+_AT = "select position, turn, batch from events where run = ? and revision = ?"
+
+
+def first_batch_end(log: EventLog, lineage: Lineage, holds: Callable[[Point], bool]) -> Point | None:
+    """The first batch end at which `holds`, if it holds from some point on until now; None if not now.
+
+    Asks once for each binary digit of the number of events.
+    """
+    with log.reading() as db:
+        head = read_head(db, lineage.run.id)
+    newest = Point(head.revision, head.position, head.turn)
+    if not holds(newest):
+        return None
+    answer = newest
+    low, high = 1, head.revision
+    while low < high:
+        with log.reading() as db:
+            start, end = _batch_around(db, lineage, (low + high) // 2, head.revision)
+        if holds(end):
+            answer, high = end, start
+        else:
+            low = end.revision + 1
+    return answer
+
+
+def batch_end(db: Connection, lineage: Lineage, revision: int) -> Point:
+    """The end of the batch that holds `revision`: the first state anybody saw with it."""
+    return _batch_around(db, lineage, revision, read_head(db, lineage.run.id).revision)[1]
+
+
+def _batch_around(db: Connection, lineage: Lineage, revision: int, newest: int) -> tuple[int, Point]:
+    """First revision and end of the batch that holds `revision`."""
+    run, _, upto = lineage.upto(revision)[0]._replace(upto=_segment_end(lineage, revision, newest))
+    following = db.execute(_NEXT_BATCH, (run, revision)).fetchone()[0]
+    last = upto if following is None else min(upto, following - 1)
+    position, turn, offset = db.execute(_AT, (run, last)).fetchone()
+    return last - offset, Point(last, position, turn)
+
+
+def _segment_end(lineage: Lineage, revision: int, newest: int) -> int:
+    """The last revision of the lineage's stretch that holds `revision`."""
+    return next(min(upto, newest) for _, after, upto in lineage.segments if after < revision)

@@ -1,0 +1,61 @@
+"""Taking a run back to an earlier point: events that point, and copy nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..eventlog import Entry, EntryDeleted, EntryRestored, Event, Limits, Recorded, Restored, View
+from ..memory.reserved import is_reserved
+from .address import Point
+
+__all__ = ["Restore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Make a run's entries and turn again what they were at a point of its past.
+
+    Reserved entries are left as they are. The outcome is the `Restored` event as recorded.
+
+    Attributes:
+        point: where to.
+        entries: what lived there, by key; the past cannot change, so it is read before the lock is taken.
+        by, reason: who asked and why, as told.
+    """
+
+    point: Point
+    entries: Mapping[str, Entry]
+    by: str | None = None
+    reason: str | None = None
+
+    @property
+    def agent(self) -> str | None:
+        """Who acts: whoever asked."""
+        return self.by
+
+    def check(self, limits: Limits) -> None:
+        """See `Command.check`."""
+        if self.reason is not None:
+            limits.check_name("the reason", self.reason)
+
+    def decide(self, view: View) -> Sequence[Event]:
+        """One `Restored`, then one event for each key that is not as it was."""
+        events: list[Event] = [Restored(self.point.turn, self.point.revision, self.by, self.reason)]
+        present = {entry.key: entry for entry in view.entries() if not is_reserved(entry.key)}
+        events += [EntryDeleted(key) for key in present if key not in self.entries]
+        events += [
+            EntryRestored(key, entry.content, entry.birth, entry.created_at, entry.expires_at_turn)
+            for key, entry in self.entries.items()
+            if not is_reserved(key) and not _same(present.get(key), entry)
+        ]
+        return events
+
+    def outcome(self, recorded: Sequence[Recorded]) -> Recorded:
+        """The `Restored` event."""
+        return recorded[0]
+
+
+def _same(present: Entry | None, past: Entry) -> bool:
+    """Whether they hold the same, whatever event made it so."""
+    return present is not None and replace(present, version=0) == replace(past, version=0)

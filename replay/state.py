@@ -1,0 +1,69 @@
+"""The memory of a run at a point, and the difference between two points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from ..eventlog import Content, Entry
+from ..eventlog.events import moment
+from ..memory.entry import MemoryEntry, read_metadata
+from ..memory.reserved import is_reserved
+from .address import Point
+
+__all__ = ["Difference", "State", "is_visible", "memory_entry"]
+
+
+class State(dict[str, MemoryEntry]):
+    """The entries of a run at a point, by key, in birth order; a plain dict otherwise.
+
+    Attributes:
+        point: the point.
+        expired: keys in it that had expired by then (only with `all=True`).
+        reserved: keys in it that belong to the framework (only with `all=True`).
+    """
+
+    def __init__(self, point: Point, entries: Iterable[MemoryEntry]) -> None:
+        super().__init__((entry.key, entry) for entry in entries)
+        self.point = point
+        self.expired = frozenset(
+            entry.key
+            for entry in self.values()
+            if entry.expires_at_turn is not None and point.turn >= entry.expires_at_turn
+        )
+        self.reserved = frozenset(key for key in self if is_reserved(key))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A key that is not the same at two points.
+
+    Attributes:
+        key: the key.
+        change: `added`, `changed` or `removed` (deleted, or expired in between).
+        before, after: the entry at either point; None where it was not visible.
+    """
+
+    key: str
+    change: Literal["added", "changed", "removed"]
+    before: MemoryEntry | None
+    after: MemoryEntry | None
+
+
+def is_visible(entry: Entry, turn: int) -> bool:
+    """Whether agents would have seen `entry` at `turn`: neither expired nor reserved."""
+    expired = entry.expires_at_turn is not None and turn >= entry.expires_at_turn
+    return not expired and not is_reserved(entry.key)
+
+
+def memory_entry(entry: Entry, content: Content) -> MemoryEntry:
+    """What a store would have given for `entry`."""
+    return MemoryEntry(
+        key=entry.key,
+        value=content.value,
+        metadata=read_metadata(content.metadata),
+        created_at=moment(entry.created_at),
+        expires_at_turn=entry.expires_at_turn,
+        version=entry.version,
+    )

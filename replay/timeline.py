@@ -1,0 +1,318 @@
+"""`Timeline`: the history of one run, read backwards."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from typing import Self
+
+from ..eventlog import (
+    BadAddress,
+    Content,
+    Entry,
+    EntryRestored,
+    EntryWritten,
+    EventLog,
+    NotFound,
+    Recorded,
+)
+from ..eventlog.commands import exact_str
+from ..eventlog.driver import Connection
+from ..eventlog.history import content_at, entries_at, entry_at
+from ..eventlog.runs import Lineage
+from ..memory.entry import MemoryEntry
+from ..projections.fold import fold, lineage_events
+from .address import Point, resolve
+from .bisect import batch_end, first_batch_end
+from .changes import changed_keys, key_events, known_keys, read_recorded
+from .restore import Restore
+from .state import Difference, State, is_visible, memory_entry
+from .visits import Visit, read_visits
+
+__all__ = ["Timeline"]
+
+
+class Timeline:
+    """Replay of one run: its memory at any point, who wrote what, and what changed.
+
+    A fork's past goes on in its parent. Points of the past are given as `turn=`, `position=` or `at=` (see
+    `turnlog.replay.address`); none of them means now.
+
+    Args:
+        log: an open log.
+        run: the run's name.
+
+    Raises:
+        NotFound: there is no such run; lists those there are.
+    """
+
+    def __init__(self, log: EventLog, run: str = "main") -> None:
+        self._log = log
+        self._lineage = log.lineage(exact_str("run", run))
+
+    @property
+    def run(self) -> str:
+        """The run's name."""
+        return self._lineage.run.name
+
+    @property
+    def lineage(self) -> Lineage:
+        """The run and its ancestors."""
+        return self._lineage
+
+    def point(self, *, turn: int | None = None, position: int | None = None, at: str | None = None) -> Point:
+        """The point that the arguments mean.
+
+        Raises:
+            TypeError: not one of the three, or of the wrong type.
+            BadAddress: it cannot be read, or the run never was there; says what can be.
+        """
+        with self._log.reading() as db:
+            return self._point(db, turn, position, at)
+
+    def state(
+        self,
+        *,
+        turn: int | None = None,
+        position: int | None = None,
+        at: str | None = None,
+        all: bool = False,  # noqa: A002 - the word of the command line
+    ) -> State:
+        """What `SharedMemory` would have shown at a point: every entry neither expired nor reserved.
+
+        Costs with the number of keys, not with the length of the log. With `all` expired and reserved
+        entries are there too, marked in `State.expired` and `State.reserved`.
+        """
+        with self._log.reading() as db:
+            point = self._point(db, turn, position, at)
+            entries = entries_at(db, self._lineage, point.revision)
+            shown = [entry for entry in entries if all or is_visible(entry, point.turn)]
+            return State(point, [self._memory_entry(db, entry) for entry in shown])
+
+    def entry(
+        self, key: str, *, turn: int | None = None, position: int | None = None, at: str | None = None
+    ) -> MemoryEntry | None:
+        """What `key` held at a point, by one seek of the history index; None if nothing visible.
+
+        A reserved key is given when asked for by name; an expired entry is not.
+        """
+        key = exact_str("key", key)
+        with self._log.reading() as db:
+            point = self._point(db, turn, position, at)
+            entry = entry_at(db, self._lineage, key, point.revision)
+            if entry is None or (entry.expires_at_turn is not None and point.turn >= entry.expires_at_turn):
+                return None
+            return self._memory_entry(db, entry)
+
+    def diff(self, before: str, after: str) -> list[Difference]:
+        """What agents would have seen change between two addresses, in the order of their keys' births.
+
+        Value, metadata and expiry count; an entry that expired in between was removed. Costs with what
+        happened in between, where the two are close.
+        """
+        with self._log.reading() as db:
+            old, new = resolve(db, self._lineage, before), resolve(db, self._lineage, after)
+            found: list[tuple[int, Difference]] = []
+            for key in changed_keys(db, self._lineage, old, new):
+                difference = self._difference(db, key, old, new)
+                if difference is not None:
+                    found.append(difference)
+        found.sort(key=lambda pair: pair[0])
+        return [difference for _, difference in found]
+
+    def history(self, key: str, *, reverse: bool = False, limit: int | None = None) -> Iterator[Recorded]:
+        """Every change of `key` and every refused attempt, oldest first, a page in memory at a time.
+
+        A restored entry appears as the `EntryRestored` that points to the original (`original` reads it).
+
+        Raises:
+            NotFound: the run never had such a key.
+        """
+        key = exact_str("key", key)
+        with self._log.reading() as db:
+            self._check_key(db, key)
+        return key_events(self._log, self._lineage, key, reverse=reverse, limit=limit)
+
+    def blame(self, key: str | None = None, *, at: str | None = None) -> dict[str, Recorded]:
+        """For each entry visible at a point, the event that wrote its value, whoever restored it since.
+
+        Args:
+            key: only this one; it must exist there.
+            at: the point; None means now.
+
+        Raises:
+            NotFound: nothing visible under `key` at the point.
+        """
+        with self._log.reading() as db:
+            point = self._point(db, None, None, at)
+            if key is None:
+                entries = entries_at(db, self._lineage, point.revision)
+            else:
+                found = entry_at(db, self._lineage, exact_str("key", key), point.revision)
+                if found is None or not is_visible(found, point.turn):
+                    self._check_key(db, key)
+                    raise NotFound(f"run {self.run!r}: key {key!r} does not exist at {point}")
+                entries = [found]
+            return {
+                entry.key: read_recorded(db, self._lineage, entry.content)
+                for entry in entries
+                if is_visible(entry, point.turn)
+            }
+
+    def original(self, revision: int) -> Recorded:
+        """The event at `revision` of the run's lineage: where an `EntryRestored` points with `content`.
+
+        Raises:
+            NotFound: the run has no such revision.
+        """
+        with self._log.reading() as db:
+            return read_recorded(db, self._lineage, revision)
+
+    def turns(self) -> list[Visit]:
+        """The visits: each stretch the run spent at one turn, oldest first."""
+        with self._log.reading() as db:
+            return read_visits(db, self._lineage)
+
+    def bisect(self, predicate: Callable[[State], bool]) -> Point | None:
+        """The first batch end at which `predicate` holds; None if it does not hold now.
+
+        Binary search: it assumes that once it holds it goes on holding, and asks about as many states as the
+        number of events has binary digits. Where it holds, fails and holds again, one such change is found.
+        """
+        return first_batch_end(self._log, self._lineage, lambda point: predicate(self._state_at(point)))
+
+    def first(self, key: str, text: str = "") -> Point | None:
+        """The first batch end at which `key` exists and its value contains `text`; None if it never did.
+
+        Exact even where the value came and went, since it reads the key's changes one after the other.
+
+        Raises:
+            NotFound: the run never had such a key.
+        """
+        text = exact_str("text", text)
+        changes = self.history(key)
+        for recorded in changes:
+            if not isinstance(recorded.event, EntryWritten | EntryRestored):
+                continue
+            with self._log.reading() as db:
+                end = batch_end(db, self._lineage, recorded.revision)
+            found = self.entry(key, position=end.position)
+            if found is not None and text in found.value:
+                return end
+        return None
+
+    def restore(
+        self,
+        *,
+        turn: int | None = None,
+        position: int | None = None,
+        at: str | None = None,
+        by: str | None = None,
+        reason: str | None = None,
+    ) -> Recorded:
+        """Take the run back to a point: entries, their order, creation times and expiry, and the turn.
+
+        Nothing is rewritten: events that point to the past are appended, in one batch. Reserved entries stay.
+
+        Args:
+            by: who asks, for the history.
+            reason: why, for the history.
+
+        Returns:
+            The `Restored` event.
+        """
+        with self._log.reading() as db:
+            point = self._point(db, turn, position, at)
+            entries = {entry.key: entry for entry in entries_at(db, self._lineage, point.revision)}
+        return self._log.execute([Restore(point, entries, by, reason)], run=self.run)[0]
+
+    def fork(
+        self,
+        *,
+        run: str,
+        turn: int | None = None,
+        position: int | None = None,
+        at: str | None = None,
+        by: str | None = None,
+    ) -> Self:
+        """Begin a new run that starts from this one's state at a point; no event is copied.
+
+        Args:
+            run: name of the new run.
+            by: who asks, for the history.
+
+        Returns:
+            The new run's timeline.
+
+        Raises:
+            RunExists: the name is taken.
+        """
+        point = self.point(turn=turn, position=position, at=at)
+        self._log.fork(self.run, point.revision, run=run, turn=point.turn, agent=by)
+        return type(self)(self._log, run)
+
+    def folded(self, *, turn: int | None = None, position: int | None = None, at: str | None = None) -> State:
+        """`state(all=True)` the slow, independent way: by folding every event up to the point."""
+        with self._log.reading() as db:
+            point = self._point(db, turn, position, at)
+            living = fold(lineage_events(db, self._lineage, point.revision))
+            ordered = sorted(living.values(), key=lambda entry: entry.birth)
+            return State(point, [self._memory_entry(db, entry) for entry in ordered])
+
+    def _point(self, db: Connection, turn: int | None, position: int | None, at: str | None) -> Point:
+        given = {"turn": turn, "position": position, "at": at}
+        named = [name for name, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise TypeError(f"give one of turn=, position= and at=, not {' and '.join(named)}")
+        for name, number in (("turn", turn), ("position", position)):
+            if number is not None and type(number) is not int:
+                raise TypeError(f"{name} must be an int, not {type(number).__name__}")
+            if number is not None and number < 0:
+                raise BadAddress(f"{name} must not be negative: {number}")
+        if turn is not None:
+            at = str(turn)
+        elif position is not None:
+            at = f"@{position}"
+        return resolve(db, self._lineage, "head" if at is None else at)
+
+    def _state_at(self, point: Point) -> State:
+        with self._log.reading() as db:
+            entries = entries_at(db, self._lineage, point.revision)
+            shown = [entry for entry in entries if is_visible(entry, point.turn)]
+            return State(point, [self._memory_entry(db, entry) for entry in shown])
+
+    def _memory_entry(self, db: Connection, entry: Entry) -> MemoryEntry:
+        return memory_entry(entry, self._content(db, entry))
+
+    def _content(self, db: Connection, entry: Entry) -> Content:
+        return content_at(db, self._lineage, entry.content)
+
+    def _difference(self, db: Connection, key: str, old: Point, new: Point) -> tuple[int, Difference] | None:
+        before = self._visible(db, key, old)
+        after = self._visible(db, key, new)
+        if before is None and after is None:
+            return None
+        born = min(entry.birth for entry in (before, after) if entry is not None)
+        first = None if before is None else self._memory_entry(db, before)
+        second = None if after is None else self._memory_entry(db, after)
+        if first is None:
+            return born, Difference(key, "added", None, second)
+        if second is None:
+            return born, Difference(key, "removed", first, None)
+        same = (first.value, first.metadata, first.expires_at_turn) == (
+            second.value,
+            second.metadata,
+            second.expires_at_turn,
+        )
+        return None if same else (born, Difference(key, "changed", first, second))
+
+    def _visible(self, db: Connection, key: str, point: Point) -> Entry | None:
+        entry = entry_at(db, self._lineage, key, point.revision)
+        return entry if entry is not None and is_visible(entry, point.turn) else None
+
+    def _check_key(self, db: Connection, key: str) -> None:
+        if next(key_events(self._log, self._lineage, key, limit=1), None) is not None:
+            return
+        near = difflib.get_close_matches(key, known_keys(db, self._lineage), n=3)
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise NotFound(f"run {self.run!r} never had a key {key!r}{hint}")
