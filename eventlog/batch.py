@@ -20,7 +20,7 @@ from .chain import (
     genesis_hash,
     name_commitment,
 )
-from .codec import Payload, encode
+from .codec import PAYLOAD_VERSION, Payload, encode
 from .commands import Command
 from .driver import Connection
 from .entry import Content, Entry
@@ -28,10 +28,10 @@ from .events import EntryDeleted, EntryRestored, EntryWritten, Event, Recorded, 
 from .evolve import evolve
 from .history import content_at, entries_at, entry_at
 from .projection import Step
-from .runs import NEWEST_REVISION, Lineage, Run, Segment, find_run, hash_after, lineage, read_head
+from .runs import NEWEST_REVISION, Lineage, Run, Segment, find_run, hash_at, lineage, read_head
 from .text import stored_text, utf8_size
 
-__all__ = ["Actor", "Batch", "ForkPoint", "Sources"]
+__all__ = ["INSERT_EVENT", "INSERT_NAME", "INSERT_RUN", "Actor", "Batch", "ForkPoint", "Sources"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +73,15 @@ _MAX_POSITION = "select coalesce(max(position), 0) from events"
 _MAX_NAME = "select coalesce(max(id), 0) from names"
 _MAX_RUN = "select coalesce(max(id), 0) from runs"
 _NAME = "select id, commitment from names where text = ? and family = ?"
-_INSERT_NAME = "insert into names (id, family, text, salt, commitment) values (?, ?, ?, ?, ?)"
-_INSERT_RUN = """
+INSERT_NAME = "insert into names (id, family, text, salt, commitment) values (?, ?, ?, ?, ?)"
+INSERT_RUN = """
 insert into runs (id, uid, name, family, parent, fork_revision, created_at) values (?, ?, ?, ?, ?, ?, ?)
 """
-_INSERT_EVENT = """
+INSERT_EVENT = """
 insert into events (position, run, revision, batch, turn, type, payload, key, agent, activity, value,
     encoding, metadata, salt, content, expires_at_turn, birth, created_at, detail, recorded_at,
     idempotency_key, hash)
-values (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, null, ?)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
@@ -203,10 +203,12 @@ class Batch:
                 offset,
                 self._turn,
                 payload.type,
+                PAYLOAD_VERSION,
                 key and key.id,
                 agent and agent.id,
                 activity and activity.id,
                 payload.value,
+                0,
                 payload.metadata,
                 payload.salt,
                 payload.content,
@@ -215,6 +217,7 @@ class Batch:
                 payload.created_at,
                 payload.detail,
                 self._now,
+                None,
                 self._hash,
             )
         )
@@ -226,15 +229,15 @@ class Batch:
         """Write what was decided into the transaction; None if that is nothing."""
         if not self._rows:
             return None
-        self._db.executemany(_INSERT_NAME, self._new_names)
+        self._db.executemany(INSERT_NAME, self._new_names)
         if self._new_run is not None:
             run = self._new_run
             name = self._names[run.name]
             self._db.execute(
-                _INSERT_RUN,
+                INSERT_RUN,
                 (run.id, run.uid, name.id, run.family, run.parent, run.fork_revision, run.created_at),
             )
-        self._db.executemany(_INSERT_EVENT, self._rows)
+        self._db.executemany(INSERT_EVENT, self._rows)
         changed = {
             self._names[event.key].id: self._entries[event.key]
             for event in (recorded.event for recorded in self._recorded)
@@ -252,17 +255,15 @@ class Batch:
     def _begin(self, name: str, fork: ForkPoint | None) -> None:
         ident = int(self._db.execute(_MAX_RUN).fetchone()[0]) + 1
         uid = self._sources.new_uid()
-        if fork is None:
-            family, parent, revision, turn, before = ident, None, 0, 0, NO_PARENT
-            inherited: tuple[Segment, ...] = ()
+        source = None if fork is None else fork.source.upto(fork.revision)
+        if fork is None or not source:  # a fork of the empty beginning shares no event with anybody
+            family, parent, revision, before = ident, None, 0, NO_PARENT
         else:
-            family, revision, turn = fork.source.run.family, fork.revision, fork.turn
-            inherited = fork.source.upto(revision)
-            parent = inherited[0].run if inherited else fork.source.segments[-1].run
-            before = hash_after(self._db, parent, revision)
+            family, parent, revision = fork.source.run.family, source[0].run, fork.revision
+            before = hash_at(self._db, parent, revision)
         self._run = self._new_run = Run(ident, uid, name, family, parent, revision, self._now)
-        self._lineage = Lineage(self._run, (Segment(ident, revision, NEWEST_REVISION), *inherited))
-        self._revision, self._turn = revision, turn
+        self._lineage = Lineage(self._run, (Segment(ident, revision, NEWEST_REVISION), *(source or ())))
+        self._revision, self._turn = revision, 0 if fork is None else fork.turn
         self._hash = genesis_hash(uid, self._name(name).commitment, self._now, before)
 
     def _name(self, name: str) -> _Name:
@@ -297,7 +298,7 @@ class Batch:
             offset,
             self._turn,
             payload.type,
-            1,
+            PAYLOAD_VERSION,
             key and key.commitment,
             agent and agent.commitment,
             activity and activity.commitment,

@@ -23,7 +23,7 @@ from .events import (
 )
 from .text import json_text, read_json, read_text, stored_text
 
-__all__ = ["CODES", "ENTRY_DELETED", "SELECT_RECORDED", "Payload", "decode", "encode"]
+__all__ = ["CODES", "ENTRY_DELETED", "PAYLOAD_VERSION", "SELECT_RECORDED", "Payload", "decode", "encode"]
 
 CODES: dict[type[Event], int] = {
     EntryWritten: 1,
@@ -40,6 +40,7 @@ CODES: dict[type[Event], int] = {
 ENTRY_DELETED = CODES[EntryDeleted]
 
 PAYLOAD_VERSION = 1
+"""The version of every type's payload that this build writes."""
 
 SELECT_RECORDED = """
 select e.position, run_name.text, e.revision, e.batch, e.turn, e.type, e.payload, key_name.text,

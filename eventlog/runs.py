@@ -16,7 +16,7 @@ __all__ = [
     "Segment",
     "find_run",
     "genesis",
-    "hash_after",
+    "hash_at",
     "lineage",
     "name_id",
     "read_head",
@@ -33,7 +33,7 @@ class Run:
         uid: its identity, 32 hex digits, the same in every file.
         name: its name in this file.
         family: id of the root of its lineage, whose interned names it shares.
-        parent: id of the run it was forked from, or None.
+        parent: id of the run that holds the event it was forked after, or None.
         fork_revision: the last revision it has in common with its parent; 0 without one.
         created_at: milliseconds since 1970 UTC.
     """
@@ -129,10 +129,8 @@ def lineage(db: Connection, run: Run) -> Lineage:
     first, parent = run.fork_revision, run.parent
     while parent is not None:
         ancestor = run_at(db, parent)
-        if ancestor.fork_revision < first:  # else the fork began before the ancestor's own first event
-            segments.append(Segment(ancestor.id, ancestor.fork_revision, first))
-            first = ancestor.fork_revision
-        parent = ancestor.parent
+        segments.append(Segment(ancestor.id, ancestor.fork_revision, first))
+        first, parent = ancestor.fork_revision, ancestor.parent
     return Lineage(run, tuple(segments))
 
 
@@ -144,14 +142,13 @@ def read_head(db: Connection, run: int) -> Head:
 def genesis(db: Connection, run: int) -> bytes:
     """The hash that the first event of the run with that id follows."""
     uid, commitment, created_at, parent, fork_revision = db.execute(_GENESIS, (run,)).fetchone()
-    before = NO_PARENT if parent is None else hash_after(db, parent, fork_revision)
+    before = NO_PARENT if parent is None else hash_at(db, parent, fork_revision)
     return genesis_hash(uid, commitment, created_at, before)
 
 
-def hash_after(db: Connection, run: int, revision: int) -> bytes:
-    """The hash of the run's own event at `revision`; of its genesis where it has none before that."""
-    row = db.execute(_HASH_AT, (run, revision)).fetchone()
-    return genesis(db, run) if row is None else row[0]
+def hash_at(db: Connection, run: int, revision: int) -> bytes:
+    """The hash of the run's own event at `revision`, which must exist."""
+    return db.execute(_HASH_AT, (run, revision)).fetchone()[0]
 
 
 def name_id(db: Connection, family: int, name: str) -> int | None:

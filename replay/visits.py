@@ -91,7 +91,7 @@ def visit_marks(db: Connection, lineage: Lineage, turn: int, *, latest: bool = F
         found[:0] = [revision for (revision,) in db.execute(query, (run, turn, after, upto)).fetchall()]
         if latest and found:
             return found
-    return [0, *found] if turn == 0 and _begins_unmarked(lineage) else found
+    return [0, *found] if turn == 0 else found
 
 
 def visit_end(db: Connection, lineage: Lineage, mark: int, head: Head) -> int:
@@ -106,15 +106,9 @@ def visit_end(db: Connection, lineage: Lineage, mark: int, head: Head) -> int:
 
 def _all_marks(db: Connection, lineage: Lineage) -> Iterator[tuple[int, int]]:
     """Revision and turn of the mark of every visit, oldest first."""
-    if _begins_unmarked(lineage):
-        yield 0, 0
+    yield 0, 0
     for segment in reversed(lineage.segments):
         yield from db.execute(_MARKS, segment).fetchall()
-
-
-def _begins_unmarked(lineage: Lineage) -> bool:
-    """Whether the lineage reaches back to a root's first event; a fork of nothing begins with its mark."""
-    return lineage.segments[-1].run == lineage.run.family
 
 
 def _place(db: Connection, lineage: Lineage, revision: int) -> tuple[int, datetime | None]:

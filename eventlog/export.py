@@ -1,0 +1,163 @@
+"""Runs out of a log as JSON lines (docs/format.md, "Exports").
+
+An export is a header, the runs, the events in order with each name before its first use, and an end line with
+the heads, so that a truncated one is noticed. One page is in memory at a time.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+from .driver import Connection
+from .log import EventLog
+from .runs import NEWEST_REVISION, Lineage
+from .text import json_text
+
+__all__ = ["EXPORT_COLUMNS", "EXPORT_VERSION", "NAME_COLUMNS", "export_lines"]
+
+EXPORT_VERSION = 1
+
+_PAGE = 512
+
+EXPORT_COLUMNS = (
+    "revision",
+    "batch",
+    "turn",
+    "type",
+    "payload",
+    "key",
+    "agent",
+    "activity",
+    "value",
+    "encoding",
+    "metadata",
+    "salt",
+    "content",
+    "expires_at_turn",
+    "birth",
+    "created_at",
+    "detail",
+    "recorded_at",
+    "idempotency_key",
+    "hash",
+)
+NAME_COLUMNS = ("key", "agent", "activity")
+
+_EVENTS_BY_POSITION = f"""
+select position, run, {", ".join(EXPORT_COLUMNS)} from events
+where position > ? and position <= ? order by position limit {_PAGE}
+"""  # noqa: S608 - constants only
+_EVENTS_OF_RUN = f"""
+select revision, run, {", ".join(EXPORT_COLUMNS)} from events
+where revision > ? and revision <= ? and run = ? order by revision limit {_PAGE}
+"""  # noqa: S608 - constants only
+_RUNS = "select id, uid, name, family, parent, fork_revision, created_at from runs order by id"
+_NAME = "select family, text, salt from names where id = ?"
+
+
+def export_lines(log: EventLog, run: str | None = None) -> Iterator[str]:
+    """The log, or one run with its ancestors up to the fork, as JSON lines without line ends.
+
+    Everything that was committed when the first line is asked for, and nothing later.
+
+    Raises:
+        NotFound: there is no such run.
+    """
+    past = None if run is None else log.lineage(run)
+    return _Export(log, past).lines()
+
+
+class _Export:
+    """One export under way."""
+
+    def __init__(self, log: EventLog, past: Lineage | None) -> None:
+        self._log = log
+        self._past = past
+        self._uids: dict[int, str] = {}
+        self._named: set[int] = set()
+
+    def lines(self) -> Iterator[str]:
+        with self._log.reading() as db:
+            (last,) = db.execute("select coalesce(max(position), 0) from events").fetchone()
+            runs = db.execute(_RUNS).fetchall()
+            wanted = None if self._past is None else {segment.run for segment in self._past.segments}
+            self._uids = {ident: uid for ident, uid, *_ in runs}
+            yield json_text({"kind": "turnlog-export", "version": EXPORT_VERSION})
+            for row in runs:
+                if wanted is None or row[0] in wanted:
+                    yield from self._run(db, row)
+        heads: dict[str, str] = {}
+        count = 0
+        for table in self._pages(last):
+            with self._log.reading() as db:
+                lines = [line for _, ident, *event in table for line in self._event(db, ident, event)]
+            yield from lines
+            count += len(table)
+            heads.update({self._uids[row[1]]: row[-1].hex() for row in table})
+        yield json_text({"kind": "end", "events": count, "heads": heads})
+
+    def _pages(self, last: int) -> Iterator[list[tuple[Any, ...]]]:
+        """The events as rows, page by page: in the order of the file, or of the lineage."""
+        if self._past is None:
+            yield from self._read(_EVENTS_BY_POSITION, 0, last, ())
+            return
+        for segment in reversed(self._past.segments):
+            upto = segment.upto
+            if upto == NEWEST_REVISION:
+                with self._log.reading() as db:
+                    query = "select max(revision) from events where run = ? and position <= ?"
+                    (upto,) = db.execute(query, (segment.run, last)).fetchone()
+            yield from self._read(_EVENTS_OF_RUN, segment.after, upto, (segment.run,))
+
+    def _read(
+        self, query: str, after: int, upto: int, more: tuple[int, ...]
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        while True:
+            with self._log.reading() as db:
+                rows = db.execute(query, (after, upto, *more)).fetchall()
+            if rows:
+                yield rows
+                after = rows[-1][0]
+            if len(rows) < _PAGE:
+                return
+
+    def _run(self, db: Connection, row: tuple[Any, ...]) -> Iterator[str]:
+        _, uid, name, family, parent, fork_revision, created_at = row
+        yield from self._name(db, name)
+        facts = {
+            "kind": "run",
+            "uid": uid,
+            "name": name,
+            "family": self._uids[family],
+            "parent": None if parent is None else self._uids[parent],
+            "fork_revision": fork_revision,
+            "created_at": created_at,
+        }
+        yield json_text(facts)
+
+    def _event(self, db: Connection, run: int, values: list[Any]) -> Iterator[str]:
+        event = {name: value for name, value in zip(EXPORT_COLUMNS, values, strict=True) if value is not None}
+        for column in NAME_COLUMNS:
+            if column in event:
+                yield from self._name(db, event[column])
+        for column in ("salt", "hash"):
+            if column in event:
+                event[column] = event[column].hex()
+        for column in ("value", "idempotency_key"):
+            if column in event:
+                event[column] = _portable(event[column])
+        yield json_text({"kind": "event", "run": self._uids[run], **event})
+
+    def _name(self, db: Connection, ident: int) -> Iterator[str]:
+        if ident in self._named:
+            return
+        self._named.add(ident)
+        family, text, salt = db.execute(_NAME, (ident,)).fetchone()
+        facts = {"kind": "name", "id": ident, "family": self._uids[family], "text": _portable(text)}
+        yield json_text({**facts, "salt": salt.hex()})
+
+
+def _portable(stored: str | bytes) -> str | dict[str, str]:
+    return stored if isinstance(stored, str) else {"base64": base64.b64encode(stored).decode()}

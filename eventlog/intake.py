@@ -1,0 +1,297 @@
+"""Runs into a log from an export, to the same hashes (docs/format.md, "Exports")."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from .batch import INSERT_EVENT, INSERT_NAME, INSERT_RUN
+from .chain import NO_PARENT, content_commitment, event_hash, genesis_hash, name_commitment
+from .driver import Connection
+from .errors import BadImport, RunExists
+from .export import EXPORT_COLUMNS, EXPORT_VERSION, NAME_COLUMNS
+from .log import EventLog
+from .runs import find_run, genesis, hash_at, read_head
+from .text import read_text
+
+__all__ = ["import_lines"]
+
+_PAGE = 512
+_MALFORMED = (KeyError, TypeError, AttributeError, ValueError, OverflowError, binascii.Error, struct.error)
+
+_RUN_BY_UID = "select id, family from runs where uid = ?"
+_NAME = "select id, commitment from names where text = ? and family = ?"
+_NEXT_RUN = "select coalesce(max(id), 0) + 1 from runs"
+_NEXT_NAME = "select coalesce(max(id), 0) + 1 from names"
+
+
+def import_lines(log: EventLog, lines: Iterable[str], run: str | None = None) -> list[str]:
+    """Take in an export, all or nothing, checking every hash on the way.
+
+    A run that is here already must be the same as far as it goes; what the export knows more is appended.
+
+    Args:
+        log: the log to write to; it must hold no run yet, unless `run` is given.
+        lines: the export, line by line.
+        run: only this run of the export, with its ancestors.
+
+    Returns:
+        Names of the runs in question, oldest first.
+
+    Raises:
+        BadImport: malformed, incomplete, altered, or at odds with what this log holds; names the line.
+        RunExists: another run of that name is here.
+        Busy, StorageError: nothing was written.
+    """
+    with log.writing() as db:
+        intake = _Intake(db, run)
+        for text in lines:
+            intake.take(text)
+        names = intake.finish()
+        db.execute("update projections set stale_from = 0 where stale_from is null")
+        for projection in log.projections:
+            projection.prepare(db)
+    return names
+
+
+class _Name(NamedTuple):
+    """A name as the export brings it."""
+
+    text: str | bytes
+    salt: bytes
+
+
+class _Interned(NamedTuple):
+    """A name as this log has it."""
+
+    id: int
+    commitment: bytes
+
+
+class _Arrival:
+    """A run on its way in: where it stands."""
+
+    def __init__(self, ident: int, name: str, family: int, revision: int, start: bytes, known: int) -> None:
+        self.id = ident
+        self.name = name
+        self.family = family
+        self.revision = revision
+        self.hash = start
+        self.known_upto = known  # the newest revision that was here before
+        self.batch = -1
+
+
+class _Intake:
+    """One import under way, inside a write transaction."""
+
+    def __init__(self, db: Connection, wanted: str | None) -> None:
+        self._db = db
+        self._wanted = wanted
+        self._line = 0
+        self._count = 0
+        self._ended = False
+        self._names: dict[int, _Name] = {}
+        self._interned: dict[tuple[int, int], _Interned] = {}
+        self._offered: dict[str, Mapping[str, Any]] = {}
+        self._chosen: set[str] = set()
+        self._arrivals: dict[str, _Arrival] = {}
+        self._fork_hashes: dict[tuple[str, int], bytes] = {}
+        self._pending: list[tuple[Any, ...]] = []
+        (self._position,) = db.execute("select coalesce(max(position), 0) from events").fetchone()
+
+    def take(self, text: str) -> None:
+        """Take in one line."""
+        self._line += 1
+        if not text.strip():
+            return
+        try:
+            facts: Any = json.loads(text)
+            kind = facts.get("kind")
+            if (self._line == 1) != (kind == "turnlog-export"):
+                raise self._bad("is no export of turnlog: its first line, and no other, must be the header")
+            if self._ended:
+                raise self._bad("something follows the end line")
+            self._take(kind, facts)
+        except (BadImport, RunExists):
+            raise
+        except _MALFORMED as error:
+            raise self._bad(f"the line is malformed: {error!r}") from error
+
+    def finish(self) -> list[str]:
+        """Every line has been taken; names of the runs."""
+        if not self._ended:
+            raise self._bad("the export stops without its end line: it is incomplete")
+        self._flush()
+        return [arrival.name for arrival in self._arrivals.values()]
+
+    def _take(self, kind: str, facts: dict[str, Any]) -> None:
+        match kind:
+            case "turnlog-export":
+                if facts["version"] != EXPORT_VERSION:
+                    raise self._bad(f"export version {facts['version']} is not known; upgrade turnlog")
+            case "name":
+                self._names[facts["id"]] = _Name(_stored(facts["text"]), bytes.fromhex(facts["salt"]))
+            case "run":
+                self._offered[facts["uid"]] = facts
+            case "event":
+                self._count += 1
+                self._event(facts)
+            case "end":
+                self._end(facts)
+            case _:
+                raise self._bad(f"a line of kind {kind!r} is unknown")
+
+    def _event(self, facts: dict[str, Any]) -> None:
+        uid = facts["run"]
+        self._choose()
+        if uid not in self._chosen:
+            return
+        arrival = self._arrivals.get(uid) or self._open(uid)
+        revision, batch = facts["revision"], facts["batch"]
+        if revision != arrival.revision + 1:
+            raise self._bad(f"run {arrival.name!r}: revision {arrival.revision + 1} is missing")
+        if batch not in (0, arrival.batch + 1):
+            raise self._bad(f"run {arrival.name!r}: revision {revision} is out of its batch")
+        columns = self._columns(arrival, facts)
+        arrival.hash = columns["hash"]
+        arrival.revision, arrival.batch = revision, batch
+        if (uid, revision) in self._fork_hashes:
+            self._fork_hashes[uid, revision] = arrival.hash
+        if revision > arrival.known_upto:
+            self._position += 1
+            stored = (columns.get(column) for column in EXPORT_COLUMNS)
+            self._pending.append((self._position, arrival.id, *stored))
+            if len(self._pending) >= _PAGE:
+                self._flush()
+        elif hash_at(self._db, arrival.id, revision) != arrival.hash:
+            raise self._bad(f"run {arrival.name!r} is here with another history from revision {revision} on")
+
+    def _columns(self, arrival: _Arrival, facts: dict[str, Any]) -> dict[str, Any]:
+        """The event's columns as this log stores them, its hash computed and compared."""
+        columns = {column: facts[column] for column in EXPORT_COLUMNS if facts.get(column) is not None}
+        names = {
+            column: self._intern(arrival, columns[column]) for column in NAME_COLUMNS if column in columns
+        }
+        columns.update({column: name.id for column, name in names.items()})
+        for column in ("value", "idempotency_key"):
+            if column in columns:
+                columns[column] = _stored(columns[column])
+        value, metadata = columns.get("value"), columns.get("metadata")
+        committed = None
+        if "salt" in columns:
+            columns["salt"] = bytes.fromhex(columns["salt"])
+            committed = content_commitment(columns["salt"], value, metadata)
+        framed = EXPORT_COLUMNS[EXPORT_COLUMNS.index("content") : EXPORT_COLUMNS.index("hash")]
+        frame: list[Any] = [columns[column] for column in EXPORT_COLUMNS[: EXPORT_COLUMNS.index("key")]]
+        frame += [names[column].commitment if column in names else None for column in NAME_COLUMNS]
+        frame += [committed, columns["encoding"], *(columns.get(column) for column in framed)]
+        computed = event_hash(arrival.hash, *frame)
+        if computed.hex() != columns["hash"]:
+            raise self._bad(f"run {arrival.name!r}: revision {facts['revision']} does not match its hash")
+        columns["hash"] = computed
+        return columns
+
+    def _choose(self) -> None:
+        """Which runs are wanted; all of them are known when the first event comes."""
+        if self._chosen:
+            return
+        if self._wanted is None:
+            if self._db.execute("select 1 from runs limit 1").fetchone():
+                raise self._bad("this log holds runs already; name the one to take in with run= (--run)")
+            self._chosen.update(self._offered)
+        else:
+            named = {self._name_of(facts): uid for uid, facts in self._offered.items()}
+            uid = named.get(self._wanted)
+            if uid is None:
+                raise self._bad(
+                    f"the export has no run {self._wanted!r}; it has {', '.join(map(repr, named))}"
+                )
+            while uid is not None:
+                self._chosen.add(uid)
+                uid = self._offered[uid]["parent"]
+        for facts in map(self._offered.__getitem__, self._chosen):
+            if facts["parent"] is not None:
+                self._fork_hashes[facts["parent"], facts["fork_revision"]] = b""
+
+    def _open(self, uid: str) -> _Arrival:
+        """Find or begin the run `uid`, whose first event has come."""
+        facts = self._offered[uid]
+        name = self._name_of(facts)
+        origin: str | None = facts["parent"]
+        parent = None if origin is None else self._arrivals[origin]
+        before = NO_PARENT if origin is None else self._fork_hashes[origin, facts["fork_revision"]]
+        if not before:
+            raise self._bad(f"run {name!r} begins before the event of its parent that it forked after")
+        commitment = name_commitment(self._names[facts["name"]].salt, name)
+        start = genesis_hash(uid, commitment, facts["created_at"], before)
+        revision = facts["fork_revision"]
+        here = self._db.execute(_RUN_BY_UID, (uid,)).fetchone()
+        if here is not None:
+            if genesis(self._db, here[0]) != start:
+                raise self._bad(f"run {name!r} is here with another beginning")
+            known = read_head(self._db, here[0]).revision
+            arrival = _Arrival(here[0], name, here[1], revision, start, known)
+        else:
+            if find_run(self._db, name) is not None:
+                raise RunExists(f"line {self._line}: another run called {name!r} is in this log already")
+            (ident,) = self._db.execute(_NEXT_RUN).fetchone()
+            family = ident if parent is None else parent.family
+            arrival = _Arrival(ident, name, family, revision, start, 0)
+            interned = self._intern(arrival, facts["name"])
+            ancestor = None if parent is None else parent.id
+            row = (ident, uid, interned.id, family, ancestor, revision, facts["created_at"])
+            self._db.execute(INSERT_RUN, row)
+        self._arrivals[uid] = arrival
+        return arrival
+
+    def _intern(self, arrival: _Arrival, ident: int) -> _Interned:
+        """The export's name number `ident`, as this log has it or from now on has it."""
+        known = self._interned.get((arrival.family, ident))
+        if known is not None:
+            return known
+        name = self._names[ident]
+        commitment = name_commitment(name.salt, read_text(name.text))
+        row = self._db.execute(_NAME, (name.text, arrival.family)).fetchone()
+        if row is None:
+            (number,) = self._db.execute(_NEXT_NAME).fetchone()
+            values = (number, arrival.family, name.text, name.salt, commitment)
+            self._db.execute(INSERT_NAME, values)
+            known = _Interned(number, commitment)
+        elif row[1] == commitment:
+            known = _Interned(*row)
+        else:
+            raise self._bad(
+                f"run {arrival.name!r}: the name {read_text(name.text)!r:.80} has another salt in this log: "
+                "both copies of the run went on by themselves; import into a new file instead"
+            )
+        self._interned[arrival.family, ident] = known
+        return known
+
+    def _end(self, facts: dict[str, Any]) -> None:
+        self._choose()
+        if facts["events"] != self._count:
+            raise self._bad(f"the export says it has {facts['events']} events, but has {self._count}")
+        for uid, arrival in self._arrivals.items():
+            if facts["heads"][uid] != arrival.hash.hex():
+                raise self._bad(f"run {arrival.name!r} does not end at the head the export states")
+        self._ended = True
+
+    def _name_of(self, facts: Mapping[str, Any]) -> str:
+        return read_text(self._names[facts["name"]].text)
+
+    def _flush(self) -> None:
+        self._db.executemany(INSERT_EVENT, self._pending)
+        self._pending.clear()
+
+    def _bad(self, what: str) -> BadImport:
+        return BadImport(f"line {self._line}: {what}; nothing was imported")
+
+
+def _stored(portable: str | dict[str, str]) -> str | bytes:
+    if isinstance(portable, str):
+        return portable
+    return base64.b64decode(portable["base64"], validate=True)

@@ -1,0 +1,204 @@
+"""Checking a log against itself: every hash from genesis, every commitment, every reference.
+
+What this cannot see: a tail that was cut off cleanly, or a whole chain made anew by somebody who can write
+the file. Against that, keep heads elsewhere (`EventLog.head`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .chain import content_commitment, event_hash, name_commitment
+from .codec import SELECT_RECORDED, decode
+from .driver import Connection
+from .errors import Corrupt
+from .events import EntryRestored, Recorded, RunForked
+from .runs import Lineage, genesis, lineage, run_at
+from .text import read_text
+
+__all__ = ["Problem", "check_log"]
+
+_PAGE = 512
+
+_ROWS = f"""
+select e.batch, e.turn, e.type, e.payload, k.commitment, a.commitment, c.commitment, e.value, e.encoding,
+    e.metadata, e.salt, e.content, e.expires_at_turn, e.birth, e.created_at, e.detail, e.recorded_at,
+    e.idempotency_key, e.hash, e.revision, e.position
+from events e
+left join names k on k.id = e.key
+left join names a on a.id = e.agent
+left join names c on c.id = e.activity
+where e.run = ? and e.revision > ?
+order by e.revision limit {_PAGE}
+"""  # noqa: S608 - constants only
+_NAMES = "select id, text, salt, commitment from names where id > ? order by id limit 512"
+_STRAY = "select position from events where run not in (select id from runs) order by position limit 1"
+_WRITTEN = "select type, key from events where run = ? and revision = ?"
+_RUN_NAMES = "select id from runs where name not in (select id from names)"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in a file that cannot be right.
+
+    Attributes:
+        what: one sentence.
+        position: of the first event concerned, where there is one.
+        run: name of the run concerned, where there is one.
+    """
+
+    what: str
+    position: int | None = None
+    run: str | None = None
+
+    def __str__(self) -> str:
+        """One line."""
+        run = "" if self.run is None else f"run {self.run!r}: "
+        place = "" if self.position is None else f"position {self.position}: "
+        return f"{run}{place}{self.what}"
+
+
+class _Place(NamedTuple):
+    """Where a check of one run's chain stands."""
+
+    hash: bytes
+    revision: int
+    position: int
+    batch: int
+    turn: int
+
+
+def check_log(db: Connection, progress: Callable[[int], None] | None = None) -> Iterator[Problem]:
+    """What is wrong with the names, runs and events of a file: the first problem of each run.
+
+    Args:
+        db: a connection; hold a read transaction on it if others may be writing.
+        progress: called now and then with the number of events checked so far.
+    """
+    yield from _check_names(db)
+    stray = db.execute(_STRAY).fetchone()
+    if stray is not None:
+        yield Problem("the event belongs to no run", position=stray[0])
+    for (ident,) in db.execute(_RUN_NAMES).fetchall():
+        yield Problem(f"the name of run number {ident} is missing")
+        return
+    checked = 0
+    for (ident,) in db.execute("select id from runs order by id").fetchall():
+        past = lineage(db, run_at(db, ident))
+        try:
+            for count in _check_run(db, past):
+                checked += count
+                if progress is not None:
+                    progress(checked)
+        except _Found as found:
+            yield found.problem
+
+
+class _Found(Exception):  # noqa: N818
+    """Ends the check of a run at its first problem."""
+
+    def __init__(self, run: str, position: int | None, what: str) -> None:
+        super().__init__(what)
+        self.problem = Problem(what, position, run)
+
+
+def _check_names(db: Connection) -> Iterator[Problem]:
+    after = 0
+    while True:
+        rows = db.execute(_NAMES, (after,)).fetchall()
+        for ident, text, salt, commitment in rows:
+            if text is None or salt is None:
+                yield Problem(f"name number {ident} has lost its text or its salt")
+            elif name_commitment(salt, read_text(text)) != commitment:
+                yield Problem(f"name number {ident} ({read_text(text)!r:.80}) does not match its commitment")
+        if not rows:
+            return
+        after = rows[-1][0]
+
+
+def _check_run(db: Connection, past: Lineage) -> Iterator[int]:
+    """Check one run's own events; yields how many, page by page."""
+    run = past.run
+    place = _Place(genesis(db, run.id), run.fork_revision, 0, -1, 0)
+    while True:
+        rows = db.execute(_ROWS, (run.id, place.revision)).fetchall()
+        for row in rows:
+            place = _check_event(run.name, place, row)
+        for recorded in _recorded(db, run.id, rows):
+            _check_references(db, past, recorded)
+        yield len(rows)
+        if len(rows) < _PAGE:
+            break
+    if place.revision == run.fork_revision:
+        raise _Found(run.name, None, "the run has no events")
+
+
+def _check_event(run: str, place: _Place, row: tuple[Any, ...]) -> _Place:
+    batch, turn, value, metadata, salt, stored, revision, position = (
+        row[0],
+        row[1],
+        row[7],
+        row[9],
+        row[10],
+        row[18],
+        row[19],
+        row[20],
+    )
+    if revision != place.revision + 1:
+        raise _Found(run, position, f"revision {place.revision + 1} is missing; {revision} follows")
+    if position <= place.position:
+        raise _Found(run, position, f"comes before revision {place.revision}, which precedes it")
+    if batch not in (0, place.batch + 1):
+        raise _Found(run, position, f"offset {batch} in its batch does not follow {place.batch}")
+    committed = None if salt is None else content_commitment(salt, value, metadata)
+    try:
+        computed = event_hash(
+            place.hash,
+            revision,
+            batch,
+            turn,
+            row[2],
+            row[3],
+            row[4],
+            row[5],
+            row[6],
+            committed,
+            row[8],
+            *row[11:18],
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _Found(run, position, f"a column has a value of the wrong type: {error}") from error
+    if computed != stored:
+        raise _Found(run, position, "the hash does not match: this event or one before it was altered")
+    return _Place(computed, revision, position, batch, turn)
+
+
+def _recorded(db: Connection, run: int, rows: list[tuple[Any, ...]]) -> Iterator[Recorded]:
+    if not rows:
+        return
+    query = f"{SELECT_RECORDED} where e.run = ? and e.revision between ? and ? order by e.revision"
+    for row in db.execute(query, (run, rows[0][19], rows[-1][19])).fetchall():
+        try:
+            yield decode(row)
+        except Corrupt as error:
+            raise _Found(row[1], row[0], str(error)) from error
+
+
+def _check_references(db: Connection, past: Lineage, recorded: Recorded) -> None:
+    event = recorded.event
+    if isinstance(event, RunForked) and event.revision != past.run.fork_revision:
+        raise _Found(
+            recorded.run, recorded.position, f"forks at {event.revision}, the run at {past.run.fork_revision}"
+        )
+    if not isinstance(event, EntryRestored):
+        return
+    if event.content >= recorded.revision or event.birth >= recorded.revision:
+        raise _Found(recorded.run, recorded.position, "points to a revision that is not in its past")
+    for segment in past.upto(event.content)[:1]:
+        target = db.execute(_WRITTEN, (segment.run, event.content)).fetchone()
+        if target is None or target[0] != 1:
+            raise _Found(
+                recorded.run, recorded.position, f"points to revision {event.content}, which wrote no value"
+            )
