@@ -95,9 +95,6 @@ class Batch:
         run_name: the run to append to; it begins with this batch if it does not exist.
         sources: clock, uids and salts.
         fork: where the run begins, if it is to be a fork; then it must not exist yet.
-
-    Attributes:
-        began_after: the newest position before the batch.
     """
 
     def __init__(
@@ -113,7 +110,7 @@ class Batch:
         self._contents: dict[int, Content] = {}
         self._rows: list[tuple[Any, ...]] = []
         self._recorded: list[Recorded] = []
-        self._position = self.began_after = int(db.execute(_MAX_POSITION).fetchone()[0])
+        self._position = int(db.execute(_MAX_POSITION).fetchone()[0])
         run = find_run(db, run_name)
         self._new_run: Run | None = None
         if run is None:
@@ -154,6 +151,14 @@ class Batch:
         return Seal(utf8_size(text), attempt_digest(salt, text), salt)
 
     # -- deciding
+
+    def changes(self, key: str) -> bool:
+        """Whether what has been decided so far changes `key`."""
+        return any(
+            isinstance(recorded.event, EntryWritten | EntryDeleted | EntryRestored)
+            and recorded.event.key == key
+            for recorded in self._recorded
+        )
 
     def execute(self, commands: Sequence[Command[Any]], actor: Actor) -> list[Any]:
         """Decide `commands` in order; one outcome each.

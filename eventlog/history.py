@@ -7,7 +7,7 @@ independent way to the same answers; tests hold the two equal.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from .codec import ENTRY_DELETED
 from .driver import Connection
@@ -17,14 +17,34 @@ from .runs import Lineage, name_id
 from .schema import CHANGES
 from .text import read_text
 
-__all__ = ["content_at", "entries_at", "entry_at", "event_position"]
+__all__ = ["Present", "content_at", "entries_at", "entry_at", "event_position", "present_at"]
 
-_STATE = "position, revision, type, content, birth, created_at, expires_at_turn, recorded_at"
+
+class Present(NamedTuple):
+    """A living entry with its text."""
+
+    entry: Entry
+    content: Content
+
+
+# What a change says of its key: the entry's columns, as far as this run itself knows them. The birth may lie
+# in an ancestor, and so may the content of a restored entry; those two are then looked up there.
+_STATE = """
+e.type, names.text, e.position, coalesce(e.content, e.revision), coalesce(e.birth, e.revision),
+    case when e.birth is null or e.created_at is not null
+        then coalesce(e.created_at, e.recorded_at) else coalesce(b.created_at, b.recorded_at) end,
+    e.expires_at_turn
+"""
+_TEXT = "case when e.content is null then e.value end, e.metadata, agents.text"
+_BORN = "left join events b on b.run = e.run and b.revision = e.birth"
+_AGENT = "left join names agents on agents.id = e.agent"
 
 _NEWEST_CHANGE = f"""
-select {_STATE} from events
-where run = ? and key = ? and revision <= ? and {CHANGES}
-order by revision desc limit 1
+select {_STATE} from events e join names on names.id = e.key {_BORN}
+where e.position = (
+    select position from events where run = ? and key = ? and revision <= ? and {CHANGES}
+    order by revision desc limit 1
+)
 """  # noqa: S608 - constants only
 
 # A loose index scan: one seek finds the next key, a second one its newest change.
@@ -35,8 +55,7 @@ with recursive keys (key) as (
     select (select min(key) from events where run = :run and key > keys.key and {CHANGES})
     from keys where keys.key is not null
 )
-select names.text, e.position, e.revision, e.type, e.content, e.birth, e.created_at, e.expires_at_turn,
-    e.recorded_at
+select {{columns}}
 from keys
 join names on names.id = keys.key
 join events e on e.position = (
@@ -44,19 +63,18 @@ join events e on e.position = (
     where run = :run and key = keys.key and revision <= :revision and {CHANGES}
     order by revision desc limit 1
 )
+{_BORN} {{joins}}
 where keys.key is not null
 """  # noqa: S608 - constants only
+_ENTRIES = _NEWEST_CHANGES.format(columns=_STATE, joins="")
+_PRESENT = _NEWEST_CHANGES.format(columns=f"{_STATE}, {_TEXT}", joins=_AGENT)
 
-_BORN = "select coalesce(created_at, recorded_at) from events where run = ? and revision = ?"
-
+_BIRTH = "select coalesce(created_at, recorded_at) from events where run = ? and revision = ?"
 _CONTENT = """
 select value, metadata, (select text from names where names.id = events.agent) from events
 where run = ? and revision = ?
 """
-
 _POSITION = "select position from events where run = ? and revision = ?"
-
-_Row = tuple[int, int, int, int | None, int | None, int | None, int | None, int]
 
 
 def entry_at(db: Connection, lineage: Lineage, key: str, revision: int) -> Entry | None:
@@ -67,25 +85,29 @@ def entry_at(db: Connection, lineage: Lineage, key: str, revision: int) -> Entry
     for segment in lineage.upto(revision):
         row = db.execute(_NEWEST_CHANGE, (segment.run, key_id, segment.upto)).fetchone()
         if row is not None:
-            return _entry(db, lineage, key, row)
+            return None if row[0] == ENTRY_DELETED else _entry(db, lineage, row)
     return None
 
 
 def entries_at(db: Connection, lineage: Lineage, revision: int) -> list[Entry]:
     """Every living entry right after `revision`, in birth order; expired ones included."""
-    found: list[Entry] = []
-    seen: set[str] = set()
-    for segment in lineage.upto(revision):
-        bounds = {"run": segment.run, "revision": segment.upto}
-        for name, *state in db.execute(_NEWEST_CHANGES, bounds).fetchall():
-            key = read_text(name)
-            if key in seen:
-                continue
-            seen.add(key)
-            entry = _entry(db, lineage, key, (*state,))
-            if entry is not None:
-                found.append(entry)
+    found = [_entry(db, lineage, row) for row in _newest_changes(db, _ENTRIES, lineage, revision)]
     found.sort(key=lambda entry: entry.birth)
+    return found
+
+
+def present_at(db: Connection, lineage: Lineage, revision: int) -> list[Present]:
+    """`entries_at`, each with its text."""
+    found: list[Present] = []
+    for row in _newest_changes(db, _PRESENT, lineage, revision):
+        entry = _entry(db, lineage, row)
+        value, metadata, agent = row[7:]
+        if value is None:
+            content = content_at(db, lineage, entry.content)
+        else:
+            content = Content(read_text(value), metadata, None if agent is None else read_text(agent))
+        found.append(Present(entry, content))
+    found.sort(key=lambda present: present.entry.birth)
     return found
 
 
@@ -116,29 +138,34 @@ def event_position(db: Connection, lineage: Lineage, revision: int) -> int:
     return row[0]
 
 
-def _row(db: Connection, query: str, lineage: Lineage, revision: int) -> Any:
-    """What `query` finds at `revision` in whichever run of the lineage holds it; None if nothing."""
-    for segment in lineage.upto(revision)[:1]:
-        return db.execute(query, (segment.run, revision)).fetchone()
-    return None
+def _newest_changes(db: Connection, query: str, lineage: Lineage, revision: int) -> list[tuple[Any, ...]]:
+    """For each key that lives right after `revision` the row of its newest change."""
+    living: list[tuple[Any, ...]] = []
+    seen: set[str | bytes] = set()
+    segments = lineage.upto(revision)
+    for segment in segments:
+        rows = db.execute(query, {"run": segment.run, "revision": segment.upto}).fetchall()
+        living += [row for row in rows if row[0] != ENTRY_DELETED and row[1] not in seen]
+        if segment is not segments[-1]:
+            seen.update(row[1] for row in rows)
+    return living
 
 
-def _entry(db: Connection, lineage: Lineage, key: str, row: _Row) -> Entry | None:
-    position, revision, kind, content, birth, created_at, expires_at_turn, recorded_at = row
-    if kind == ENTRY_DELETED:
-        return None
-    if created_at is None and birth is not None:
-        born = _row(db, _BORN, lineage, birth)
+def _entry(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Entry:
+    _, name, position, content, birth, created_at, expires_at_turn = row[:7]
+    key = name if type(name) is str else read_text(name)
+    if created_at is None:
+        born = _row(db, _BIRTH, lineage, birth)
         if born is None:
             raise Corrupt(
                 f"run {lineage.run.name!r}: key {key!r} began at revision {birth}, which is missing"
             )
         created_at = born[0]
-    return Entry(
-        key=key,
-        version=position,
-        content=revision if content is None else content,
-        birth=revision if birth is None else birth,
-        created_at=recorded_at if created_at is None else created_at,
-        expires_at_turn=expires_at_turn,
-    )
+    return Entry(key, position, content, birth, created_at, expires_at_turn)
+
+
+def _row(db: Connection, query: str, lineage: Lineage, revision: int) -> Any:
+    """What `query` finds at `revision` in whichever run of the lineage holds it; None if nothing."""
+    for segment in lineage.upto(revision)[:1]:
+        return db.execute(query, (segment.run, revision)).fetchone()
+    return None

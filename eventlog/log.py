@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 
 from . import processes
 from .batch import Actor, Batch, ForkPoint, Sources
-from .commands import Command, exact_str
+from .commands import Command, check_turn, exact_str
 from .database import Database, Durability
 from .driver import Connection
 from .errors import Closed, Conflict, NotFound, RunExists, StorageError
@@ -156,9 +156,9 @@ class EventLog:
             try:
                 outcomes = batch.execute(commands, actor)
             except Conflict as error:
-                if error.found > batch.began_after:
+                if batch.changes(error.key):
                     raise ValueError(
-                        f"key {error.refusal.key!r} is written earlier in the same list, so that the "
+                        f"key {error.key!r} is changed earlier in the same list, so that the "
                         "condition on its version can never hold; nothing was written"
                     ) from None
                 conflict = error
@@ -178,9 +178,13 @@ class EventLog:
         Raises:
             NotFound: there is no run `source`, or it has no such revision.
             RunExists: the name `run` is taken.
-            TypeError, ValueError: a name that cannot be.
+            TypeError, ValueError: a name, revision or turn that cannot be.
         """
         self._check_names(run, agent, None)
+        source = exact_str("source", source)
+        check_turn("turn", turn)
+        if type(revision) is not int:
+            raise TypeError(f"revision must be an int, not {type(revision).__name__}")
         with self._writing() as db:
             if find_run(db, run) is not None:
                 raise RunExists(f"{self.path}: run {run!r} exists already; choose another name for the fork")

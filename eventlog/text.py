@@ -50,7 +50,8 @@ def json_text(value: object) -> str:
     if text.isascii() or isinstance(stored_text(text), str):
         return text
     escaped = _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
-    if json.loads(escaped) != value:
+    # Compared with what was meant as JSON, not with `value`: a tuple reads back as the equal list.
+    if json.loads(escaped) != json.loads(text):
         raise ValueError("text that spells a surrogate pair as two code points has no JSON form")
     return escaped
 

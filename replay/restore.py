@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..eventlog import Entry, EntryDeleted, EntryRestored, Event, Limits, Recorded, Restored, View
 from ..memory.reserved import is_reserved
@@ -58,4 +58,4 @@ class Restore:
 
 def _same(present: Entry | None, past: Entry) -> bool:
     """Whether they hold the same, whatever event made it so."""
-    return present is not None and replace(present, version=0) == replace(past, version=0)
+    return present is not None and present._replace(version=0) == past._replace(version=0)

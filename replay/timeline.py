@@ -18,7 +18,7 @@ from ..eventlog import (
 )
 from ..eventlog.commands import exact_str
 from ..eventlog.driver import Connection
-from ..eventlog.history import content_at, entries_at, entry_at
+from ..eventlog.history import content_at, entries_at, entry_at, present_at
 from ..eventlog.runs import Lineage
 from ..memory.entry import MemoryEntry
 from ..projections.fold import fold, lineage_events
@@ -85,9 +85,7 @@ class Timeline:
         """
         with self._log.reading() as db:
             point = self._point(db, turn, position, at)
-            entries = entries_at(db, self._lineage, point.revision)
-            shown = [entry for entry in entries if all or is_visible(entry, point.turn)]
-            return State(point, [self._memory_entry(db, entry) for entry in shown])
+            return self._state(db, point, all=all)
 
     def entry(
         self, key: str, *, turn: int | None = None, position: int | None = None, at: str | None = None
@@ -277,9 +275,18 @@ class Timeline:
 
     def _state_at(self, point: Point) -> State:
         with self._log.reading() as db:
-            entries = entries_at(db, self._lineage, point.revision)
-            shown = [entry for entry in entries if is_visible(entry, point.turn)]
-            return State(point, [self._memory_entry(db, entry) for entry in shown])
+            return self._state(db, point, all=False)
+
+    def _state(self, db: Connection, point: Point, *, all: bool) -> State:  # noqa: A002
+        found = present_at(db, self._lineage, point.revision)
+        return State(
+            point,
+            [
+                memory_entry(entry, content)
+                for entry, content in found
+                if all or is_visible(entry, point.turn)
+            ],
+        )
 
     def _memory_entry(self, db: Connection, entry: Entry) -> MemoryEntry:
         return memory_entry(entry, self._content(db, entry))
