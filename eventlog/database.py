@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import random
+import stat
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeVar, cast
 
 from .driver import Connection, Error, driver, is_busy, storage_error
 from .errors import NotOurs, StorageError, TooNew
+from .processes import is_inherited, refusal
 from .schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 
 __all__ = ["Database", "Durability"]
@@ -43,6 +45,9 @@ class Database:
         TypeError, ValueError: a path or an option that cannot be.
         StorageError: the file is missing, a folder, or cannot be opened.
         NotOurs, TooNew, Corrupt: the file is not one this build can work with; it is left untouched.
+
+    Attributes:
+        identity: device and inode of the file.
     """
 
     def __init__(
@@ -64,7 +69,7 @@ class Database:
         self.durability = durability
         self.busy_timeout_s = busy_timeout_s
         self.read_only = read_only
-        self._find(create=create and not read_only)
+        self.identity = self._find(create=create and not read_only)
 
     @property
     def shown(self) -> str:
@@ -77,6 +82,7 @@ class Database:
         Everything that writes happens in one transaction, and what is there is looked at again inside it, so
         that any number of processes may do this to one file at the same moment.
         """
+        self._look()
         db = self.connect()
         try:
             with self.errors():
@@ -86,46 +92,49 @@ class Database:
                         raise NotOurs(f"{self.shown} is empty: no turnlog has been written there")
                     return db
                 self._retry(lambda: db.execute("pragma journal_mode = wal").fetchone())
-            with self.transaction(db):
-                version = self._identify(db)
-                for step in range(version, SCHEMA_VERSION):
-                    MIGRATIONS[step](db)
-                if version != SCHEMA_VERSION:
-                    db.execute(f"pragma application_id = {APPLICATION_ID}")
-                    db.execute(f"pragma user_version = {SCHEMA_VERSION}")
-                projections(db)
+            self.transact(db, lambda: self._lift(db, projections))
         except BaseException:
             db.close()
             raise
         return db
 
     def connect(self) -> Connection:
-        """A new connection with this log's settings; it may be used by any thread, one at a time."""
+        """A new connection with this log's settings; it may be used by any thread, one at a time.
+
+        Raises:
+            Busy, StorageError, Corrupt: what SQLite reports, or another file lies at the path by now.
+        """
+        found = self._stat()
+        if found is None or (found.st_dev, found.st_ino) != self.identity:
+            raise StorageError(f"{self.shown} was moved or replaced since it was opened; open it again")
         with self.errors():
             try:
                 return self._open(immutable=False)
-            except driver().OperationalError:
+            except driver().OperationalError as error:
                 # A WAL file that nobody writes can be read in a place where SQLite cannot put its -shm file,
                 # but only without locks.
-                if not self.read_only or self._has_wal():
+                unfinished = self._left("-wal") or self._left("-journal")
+                if not self.read_only or unfinished or is_busy(error):
                     raise
                 return self._open(immutable=True)
 
-    @contextmanager
-    def transaction(self, db: Connection) -> Generator[None]:
-        """A write transaction of `db`, its lock taken at the start; committed unless the block raises.
+    def transact(self, db: Connection, action: Callable[[], T]) -> T:
+        """Carry out `action` in a write transaction of `db`, its lock taken at the start; all or nothing.
+
+        A function, since an interrupt can hit a context manager after its block and before its own end, and
+        would leave the transaction open.
 
         Raises:
             Busy: the lock was not to be had in time; nothing happened.
             StorageError: the disk is full, …; nothing was written.
             OutcomeUnknown: the commit's flush failed.
         """
-        if db.in_transaction:
-            raise RuntimeError("a write transaction does not nest")
         committing = False
         try:
+            if db.in_transaction:  # an interrupt hit an earlier one while it was being rolled back
+                db.execute("rollback")
             db.execute("begin immediate")  # inside try: an interrupt just after it must roll back too
-            yield
+            result = action()
             committing = True
             db.execute("commit")
         except BaseException as error:  # cancellation and Ctrl-C included
@@ -139,6 +148,7 @@ class Database:
                     committing=committing,
                 ) from error
             raise
+        return result
 
     @contextmanager
     def errors(self) -> Generator[None]:
@@ -148,13 +158,33 @@ class Database:
         except driver().Error as error:
             raise storage_error(error, self.shown, busy_timeout_s=self.busy_timeout_s) from error
 
-    def _find(self, *, create: bool) -> None:
-        if self.path.is_dir():
+    def _find(self, *, create: bool) -> tuple[int, int]:
+        """Device and inode of the file, which is made if it may be."""
+        found = self._stat()
+        if found is None:
+            self._make(create=create)
+            found = self._stat()
+        if found is None:
+            raise StorageError(f"{self.shown} cannot be opened: it is a link to a file that does not exist")
+        if stat.S_ISDIR(found.st_mode):
             raise StorageError(
                 f"{self.shown} is a folder; a log is one file, for example {self.shown}/team.db"
             )
-        if self.path.exists():
-            return
+        if not stat.S_ISREG(found.st_mode):
+            raise StorageError(f"{self.shown} is not a file")
+        if found.st_size == 1:  # SQLite takes a single byte for an empty file, and would write over it
+            raise NotOurs(f"{self.shown} holds one byte, so it is not a turnlog file; it was left untouched")
+        return found.st_dev, found.st_ino
+
+    def _stat(self) -> os.stat_result | None:
+        try:
+            return self.path.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"{self.shown} cannot be opened: {error.strerror}") from error
+
+    def _make(self, *, create: bool) -> None:
         if not create:
             raise StorageError(
                 f"{self.shown} does not exist; it was not created, since it is opened to be read"
@@ -167,15 +197,34 @@ class Database:
         except OSError as error:
             raise StorageError(f"{self.shown} cannot be created: {error.strerror}") from error
 
+    def _look(self) -> None:
+        """Identify a file that a crash, or somebody at work, left with a -wal or -journal.
+
+        Opening a file to write, and closing it as the last, finishes what a crash left half done. A file that
+        is to be left untouched must therefore be known before, by a connection that cannot write.
+
+        Raises:
+            NotOurs, TooNew: it is not a file this build can work with.
+        """
+        journal = self._left("-journal")
+        if not journal and not self._left("-wal"):
+            return
+        # Only `immutable` reads past the journal of a transaction that was cut off. Whatever goes wrong here,
+        # the opening in earnest meets as well, and says.
+        with suppress(driver().Error), closing(self._connect("ro", immutable=journal)) as db:
+            self._identify(db)
+
+    def _lift(self, db: Connection, projections: Callable[[Connection], None]) -> None:
+        version = self._identify(db)
+        for step in range(version, SCHEMA_VERSION):
+            MIGRATIONS[step](db)
+        if version != SCHEMA_VERSION:
+            db.execute(f"pragma application_id = {APPLICATION_ID}")
+            db.execute(f"pragma user_version = {SCHEMA_VERSION}")
+        projections(db)
+
     def _open(self, *, immutable: bool) -> Connection:
-        mode = "ro" if self.read_only else "rw"
-        uri = f"{self.path.as_uri()}?mode={mode}" + ("&immutable=1" if immutable else "")
-        db = cast(
-            "Connection",
-            driver().connect(
-                uri, uri=True, timeout=self.busy_timeout_s, isolation_level=None, check_same_thread=False
-            ),
-        )
+        db = self._connect("ro" if self.read_only else "rw", immutable=immutable)
         try:
             db.execute(f"pragma synchronous = {'full' if self.durability == 'disk' else 'normal'}")
             db.execute("pragma secure_delete = on")
@@ -189,9 +238,23 @@ class Database:
             raise
         return db
 
-    def _has_wal(self) -> bool:
-        wal = self.path.with_name(self.path.name + "-wal")
-        return wal.exists() and wal.stat().st_size > 0
+    def _connect(self, mode: Literal["ro", "rw"], *, immutable: bool) -> Connection:
+        if is_inherited(self.identity):
+            raise StorageError(refusal(self.shown))
+        uri = f"{self.path.as_uri()}?mode={mode}" + ("&immutable=1" if immutable else "")
+        return cast(
+            "Connection",
+            driver().connect(
+                uri, uri=True, timeout=self.busy_timeout_s, isolation_level=None, check_same_thread=False
+            ),
+        )
+
+    def _left(self, suffix: Literal["-wal", "-journal"]) -> bool:
+        """Whether that companion of the file is there and holds something."""
+        try:
+            return self.path.with_name(self.path.name + suffix).stat().st_size > 0
+        except OSError:
+            return False
 
     def _identify(self, db: Connection) -> int:
         """The file's format version, 0 if it is empty.

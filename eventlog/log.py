@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 import uuid
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from . import processes
 from .batch import Actor, Batch, ForkPoint, Sources
 from .commands import Command, check_turn, exact_str
+from .connections import Connections
 from .database import Database, Durability
 from .driver import Connection
-from .errors import Closed, Conflict, NotFound, RunExists, StorageError
+from .errors import Conflict, NotFound, RunExists
 from .events import Event, Recorded, RunForked
 from .limits import Limits
 from .projection import Projection, Step
@@ -28,6 +26,9 @@ from .runs import Head, Lineage, Run, find_run, lineage, read_head, run_at
 __all__ = ["EventLog", "RunInfo"]
 
 T = TypeVar("T")
+
+_PROJECTIONS = "select name, stale_from from projections"
+_STALE = "update projections set stale_from = ? where name = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,8 @@ class RunInfo:
 class EventLog:
     """Every event of one file, in commit order; many runs share it.
 
-    Safe to use from several threads, and several processes may open one file. A forked child gets connections
-    of its own when it first uses the object.
+    Safe to use from several threads, and several processes may open one file. A process may fork while it has
+    a log open, and both sides go on with the object; the fork waits for threads that are reading or writing.
 
     Args:
         path: the file; made with mode 0600 if it is missing (its folder must exist).
@@ -87,15 +88,11 @@ class EventLog:
         self.limits = limits or Limits()
         self._projections = tuple(projections)
         self._sources = Sources(clock, new_uid, random_bytes)
-        self._closed = False
         self._database = Database(
             path, durability=durability, busy_timeout_s=busy_timeout_s, read_only=read_only, create=create
         )
-        self._write_lock = threading.Lock()
-        self._writer = self._database.prepare(self._prepare)
-        self._readers: deque[Connection] = deque()
+        self._connections = Connections(self._database, self._database.prepare(self._prepare))
         self._runs: dict[str, Lineage] = {}
-        processes.watch(self)
 
     @property
     def path(self) -> str:
@@ -149,22 +146,7 @@ class EventLog:
         if not commands:
             return []
         actor = Actor(agent, activity)
-        conflict: Conflict | None = None
-        outcomes: list[Any] = []
-        with self._writing() as db:
-            batch = Batch(db, run, self._sources)
-            try:
-                outcomes = batch.execute(commands, actor)
-            except Conflict as error:
-                if batch.changes(error.key):
-                    raise ValueError(
-                        f"key {error.key!r} is changed earlier in the same list, so that the "
-                        "condition on its version can never hold; nothing was written"
-                    ) from None
-                conflict = error
-                batch = Batch(db, run, self._sources)
-                batch.append(error.refusal, actor._replace(agent=error.agent or actor.agent))
-            self._apply(db, batch.flush())
+        outcomes, conflict = self.transact(lambda db: self._append(db, run, commands, actor))
         if conflict is not None:
             raise conflict
         return outcomes
@@ -185,23 +167,7 @@ class EventLog:
         check_turn("turn", turn)
         if type(revision) is not int:
             raise TypeError(f"revision must be an int, not {type(revision).__name__}")
-        with self._writing() as db:
-            if find_run(db, run) is not None:
-                raise RunExists(f"{self.path}: run {run!r} exists already; choose another name for the fork")
-            parent = self._lineage(db, source)
-            head = read_head(db, parent.run.id)
-            if not 0 <= revision <= head.revision:
-                raise NotFound(
-                    f"{self.path}: run {source!r} has no revision {revision}; it ends at {head.revision}"
-                )
-            batch = Batch(db, run, self._sources, ForkPoint(parent, revision, turn))
-            origin = parent.upto(revision)[0].run if revision else parent.segments[-1].run
-            fact = RunForked(run_at(db, origin).uid, revision, turn)
-            recorded = batch.append(fact, Actor(agent))
-            self._apply(db, batch.flush())
-        return Head(
-            recorded.position, recorded.revision, recorded.turn, recorded.hash, recorded.recorded_at_ms
-        )
+        return self.transact(lambda db: self._begin_fork(db, source, revision, run, turn, agent))
 
     def read(
         self,
@@ -225,6 +191,7 @@ class EventLog:
             limit: at most so many.
 
         Raises:
+            TypeError, ValueError: a filter that cannot be.
             NotFound: there is no such run.
             Corrupt: an event cannot be read; names its position.
         """
@@ -245,6 +212,7 @@ class EventLog:
 
     def head(self, run: str) -> Head | None:
         """The newest event of `run`; None while it has none."""
+        run = exact_str("run", run)
         with self.reading() as db:
             found = find_run(db, run)
             return None if found is None else read_head(db, found.id)
@@ -255,57 +223,37 @@ class EventLog:
         Raises:
             NotFound: there is no such run; lists those there are.
         """
+        run = exact_str("run", run)
         known = self._runs.get(run)
         if known is not None:
             return known
         with self.reading() as db:
             return self._lineage(db, run)
 
-    @contextmanager
-    def reading(self) -> Generator[Connection]:
+    def reading(self) -> AbstractContextManager[Connection]:
         """A connection for reading, in nobody else's hands until the block ends.
 
         Raises:
             Closed: the log was closed.
             Busy, StorageError, Corrupt: what SQLite reports, in our terms.
         """
-        if self._closed:
-            raise Closed(f"{self.path} was closed; open it again")
-        readers = self._readers
-        try:
-            db = readers.pop()
-        except IndexError:
-            db = self._database.connect()
-        try:
-            with self._database.errors():
-                yield db
-        finally:
-            if self._closed:
-                db.close()
-            else:
-                readers.append(db)
+        return self._connections.reading()
 
-    @contextmanager
-    def writing(self) -> Generator[Connection]:
-        """A write transaction for what is not an append: rebuilding projections.
+    def transact(self, action: Callable[[Connection], T]) -> T:
+        """Carry out `action` in a write transaction of this log; all or nothing, `BaseException` included.
+
+        For what is no command: taking in an export, rebuilding projections.
 
         Raises:
             Closed, StorageError: the log was closed, or opened to be read only.
             Busy: the lock was not to be had in time.
+            OutcomeUnknown: the commit failed in a way that leaves open whether it happened.
         """
-        with self._writing() as db:
-            yield db
+        return self._connections.transact(action)
 
     def close(self) -> None:
         """Release the file; closing twice is fine. Waits for a write of another thread to end."""
-        with self._write_lock:
-            if self._closed:
-                return
-            self._closed = True
-            processes.forget(self)
-            while self._readers:
-                self._readers.pop().close()
-            self._writer.close()
+        self._connections.close()
 
     def __enter__(self) -> Self:
         """The log itself."""
@@ -317,41 +265,61 @@ class EventLog:
         """Close."""
         self.close()
 
-    def after_fork(self) -> tuple[Connection, ...]:
-        """In a forked child: let go of the parent's connections; they must be kept, never used or closed."""
-        parents = (self._writer, *self._readers)
-        self._write_lock = threading.Lock()
-        self._readers = deque()
-        self._writer_is_parents = True
-        return parents
-
-    _writer_is_parents = False
-
     def _prepare(self, db: Connection) -> None:
         for projection in self._projections:
             projection.prepare(db)
 
-    @contextmanager
-    def _writing(self) -> Generator[Connection]:
-        with self._write_lock:
-            if self._closed:
-                raise Closed(f"{self.path} was closed; open it again")
-            if self._database.read_only:
-                raise StorageError(f"{self.path} was opened to be read only; nothing was written")
-            if self._writer_is_parents:
-                self._writer, self._writer_is_parents = self._database.connect(), False
-            with self._database.transaction(self._writer):
-                yield self._writer
+    def _append(
+        self, db: Connection, run: str, commands: Sequence[Command[Any]], actor: Actor
+    ) -> tuple[list[Any], Conflict | None]:
+        """Decide and append; the outcomes, or the conflict of which only the refusal was appended."""
+        batch = Batch(db, run, self._sources)
+        outcomes: list[Any] = []
+        conflict: Conflict | None = None
+        try:
+            outcomes = batch.execute(commands, actor)
+        except Conflict as error:
+            if batch.changes(error.key):
+                raise ValueError(
+                    f"key {error.key!r} is changed earlier in the same list, so that the "
+                    "condition on its version can never hold; nothing was written"
+                ) from None
+            conflict = error
+            batch = Batch(db, run, self._sources)
+            batch.append(error.refusal, actor._replace(agent=error.agent or actor.agent))
+        self._apply(db, batch.flush())
+        return outcomes, conflict
+
+    def _begin_fork(
+        self, db: Connection, source: str, revision: int, run: str, turn: int, agent: str | None
+    ) -> Head:
+        if find_run(db, run) is not None:
+            raise RunExists(f"{self.path}: run {run!r} exists already; choose another name for the fork")
+        parent = self._lineage(db, source)
+        head = read_head(db, parent.run.id)
+        if not 0 <= revision <= head.revision:
+            raise NotFound(
+                f"{self.path}: run {source!r} has no revision {revision}; it ends at {head.revision}"
+            )
+        batch = Batch(db, run, self._sources, ForkPoint(parent, revision, turn))
+        origin = parent.upto(revision)[0].run if revision else parent.segments[-1].run
+        recorded = batch.append(RunForked(run_at(db, origin).uid, revision, turn), Actor(agent))
+        self._apply(db, batch.flush())
+        return Head(
+            recorded.position, recorded.revision, recorded.turn, recorded.hash, recorded.recorded_at_ms
+        )
 
     def _apply(self, db: Connection, step: Step | None) -> None:
         if step is None:
             return
-        if not self._projections:
-            db.execute(
-                "update projections set stale_from = ? where stale_from is null", (step.recorded[0].position,)
-            )
+        stale_from: dict[str, int | None] = dict(db.execute(_PROJECTIONS).fetchall())
         for projection in self._projections:
-            projection.apply(db, step)
+            if stale_from.pop(projection.name, None) is None:
+                projection.apply(db, step)
+            else:
+                projection.prepare(db)  # somebody appended without it: it catches up, this step included
+        first = step.recorded[0].position
+        db.executemany(_STALE, [(first, name) for name, since in stale_from.items() if since is None])
 
     def _lineage(self, db: Connection, run: str) -> Lineage:
         found = find_run(db, run)
