@@ -22,6 +22,10 @@ from turnlog.eventlog import (
     SetTurn,
     Write,
 )
+from turnlog.eventlog.integrity import check_log
+from turnlog.projections import first_difference
+
+import turnlog
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "format-1.db"
 
@@ -222,3 +226,33 @@ def test_the_chain_depends_only_on_what_is_passed_in(tmp_path: Path) -> None:
             log.execute([Write("k", "v", {"a": 1}), AdvanceTurn(), CompareAndSet("k", "x", "y")], run="main")
             hashes.append([recorded.hash for recorded in log.read()])
     assert hashes[0] == hashes[1]
+
+
+def test_another_program_may_append_by_the_description(path: Path, connect: Callable[..., Any]) -> None:
+    """Rows added as docs/format.md says, by nothing of ours, are part of the log and of its table."""
+    with turnlog.open(path) as log:
+        log.execute([Write("k", "v", {"a": 1})], run="main")
+        db = connect()
+        db.execute("begin immediate")
+        family, previous = db.execute(
+            "select family, hash from runs join events on run = runs.id where revision = 1"
+        ).fetchone()
+        key, salt = b"new key \xed\xa0\x80", b"0123456789abcdef"
+        commitment = digest(b"turnlog.name.1", salt, field(key))
+        db.execute("insert into names values (3, ?, ?, ?, ?)", (family, key, salt, commitment))
+        content = digest(b"turnlog.content.1", salt, field("w"), field(None))
+        columns = [2, 0, 0, 1, 1, commitment, None, None, content, 0, None, 7, None, None, None, 9, None]
+        frame = digest(b"turnlog.event.1", previous, *map(field, columns))
+        db.execute(
+            """insert into events (position, run, revision, batch, turn, type, payload, key, value, encoding,
+                salt, expires_at_turn, recorded_at, hash)
+            values (2, 1, 2, 0, 0, 1, 1, 3, 'w', 0, ?, 7, 9, ?)""",
+            (salt, frame),
+        )
+        db.execute("update projections set stale_from = 2 where stale_from is null")
+        db.execute("commit")
+        assert log.execute([CompareAndSet("new key \ud800", "w", "x")], run="main") == [True]
+        with log.reading() as reader:
+            assert list(check_log(reader)) == []
+            assert first_difference(reader) is None
+        assert recomputed_hashes(db) == {recorded.position: recorded.hash for recorded in log.read()}

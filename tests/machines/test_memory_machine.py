@@ -26,8 +26,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-
-from turnlog import EventLog, EventSourcedStore
 from turnlog.eventlog import (
     AdvanceTurn,
     BadAddress,
@@ -40,6 +38,7 @@ from turnlog.eventlog import (
     EntryRestored,
     EntryWritten,
     Event,
+    EventLog,
     Restored,
     RunForked,
     SetTurn,
@@ -49,10 +48,10 @@ from turnlog.eventlog import (
     WriteRefused,
 )
 from turnlog.eventlog.limits import MAX_TURN
-from turnlog.memory.acting import acting_as
-from turnlog.memory.entry import MemoryEntry
+from turnlog.memory import EventSourcedStore, MemoryEntry, SharedMemory, Snapshot, acting_as
 from turnlog.projections import EntriesProjection, first_difference
 from turnlog.replay import Point, Timeline
+from turnlog.replay.verification import verify
 
 RESERVED = ("__oma_checkpoint__/", "__oma_approval__/", "__turnlog__/")
 MARKS = (TurnAdvanced, TurnSet, Restored, RunForked)
@@ -80,8 +79,20 @@ class Cell:
         metadata = None if self.metadata is None else dict(self.metadata)
         return MemoryEntry(key, self.value, metadata, created_at, self.expires, self.version)
 
+    def told(self) -> tuple[object, ...]:
+        """What a snapshot tells of the cell."""
+        return self.value, self.metadata, self.expires, self.created_at
+
 
 Cells = dict[str, Cell]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a snapshot was taken of."""
+
+    turn: int
+    cells: tuple[tuple[str, Cell], ...]
 
 
 @dataclass(frozen=True)
@@ -99,8 +110,8 @@ class Moment:
     inside: bool = False
 
 
-class Refusal(Exception):
-    """The model's word for a version that was not the one expected."""
+class UnexpectedVersionError(Exception):
+    """The model's word for a version that was not the one expected: key and agent."""
 
 
 class Draft:
@@ -145,65 +156,71 @@ class Draft:
         turn = self.last.turn if turn is None else turn
         self.new.append(Moment(self.position, turn, cells, self.now, kind, key, agent, len(self.new)))
 
-    def write(self, command: Write | CompareAndSet, agent: str | None, expires: int | None) -> None:
-        old = self.cells.get(command.key)
-        revision = self.revision + 1
-        self.happen(
-            EntryWritten,
-            agent,
-            command.key,
-            Cell(
-                value=command.value,
-                metadata=METADATA_OF[command.metadata_json],
-                agent=agent,
-                expires=expires,
-                created_at=old.created_at if old else self.now,
-                birth=old.birth if old else revision,
-                content=revision,
-                version=0,
-            ),
-        )
-
     def carry_out(self, command: Command[Any], ambient: str | None) -> object:
+        """What a command does, and its outcome."""
         agent = command.agent or ambient
         match command:
             case Write():
-                cell = self.cells.get(command.key)
-                found = cell.version if cell else 0
-                if command.expected_version not in (None, found):
-                    if command.key in self.changed:
-                        raise ValueError(command.key)
-                    raise Refusal(command.key, agent)
-                self.write(command, agent, command.expires_at_turn)
-                return self.position
+                return self.write(command, agent)
             case CompareAndSet():
-                cell = self.cells.get(command.key)
-                if (cell.value if cell else None) != command.expected:
-                    self.happen(WriteRefused, agent, command.key)
-                    return False
-                self.write(command, agent, None)
-                return True
-            case Delete():
-                if command.key not in self.cells:
-                    return False
-                self.happen(EntryDeleted, agent, command.key)
-                return True
+                return self.swap(command, agent)
+            case Delete(key):
+                return self.delete([key] if key in self.cells else [], agent) > 0
             case Clear():
-                keys = list(self.cells)
-                for key in keys:
-                    self.happen(EntryDeleted, agent, key)
-                return len(keys)
+                return self.delete([*self.cells], agent)
             case AdvanceTurn():
                 if self.last.turn == MAX_TURN:
                     raise ValueError(self.last.turn)
                 self.happen(TurnAdvanced, agent, turn=self.last.turn + 1)
                 return self.last.turn
-            case SetTurn():
-                if self.last.turn != command.turn:
-                    self.happen(TurnSet, agent, turn=command.turn)
-                return command.turn
+            case SetTurn(turn):
+                if self.last.turn != turn:
+                    self.happen(TurnSet, agent, turn=turn)
+                return turn
             case _:
                 raise AssertionError(command)
+
+    def write(self, command: Write, agent: str | None) -> int:
+        cell = self.cells.get(command.key)
+        if command.expected_version not in (None, cell.version if cell else 0):
+            if command.key in self.changed:
+                raise ValueError(command.key)
+            raise UnexpectedVersionError(command.key, agent)
+        self.fill(
+            command.key, command.value, METADATA_OF[command.metadata_json], agent, command.expires_at_turn
+        )
+        return self.position
+
+    def swap(self, command: CompareAndSet, agent: str | None) -> bool:
+        cell = self.cells.get(command.key)
+        if (cell.value if cell else None) != command.expected:
+            self.happen(WriteRefused, agent, command.key)
+            return False
+        self.fill(command.key, command.value, METADATA_OF[command.metadata_json], agent, None)
+        return True
+
+    def delete(self, keys: Sequence[str], agent: str | None) -> int:
+        for key in keys:
+            self.happen(EntryDeleted, agent, key)
+        return len(keys)
+
+    def fill(
+        self,
+        key: str,
+        value: str,
+        metadata: Mapping[str, Any] | None,
+        agent: str | None,
+        expires: int | None,
+        born: int | None = None,
+    ) -> None:
+        """A key is written; it goes on living, unless `born` says that a life of that age begins."""
+        old = self.cells.get(key) if born is None else None
+        revision = self.revision + 1
+        birth = old.birth if old else revision
+        created_at = old.created_at if old else self.now if born is None else born
+        self.happen(
+            EntryWritten, agent, key, Cell(value, metadata, agent, expires, created_at, birth, revision, 0)
+        )
 
     def restore(self, past: Moment, by: str | None) -> None:
         self.happen(Restored, by, turn=past.turn)
@@ -214,6 +231,19 @@ class Draft:
             present = self.cells.get(key)
             if not reserved(key) and (present is None or replace(present, version=cell.version) != cell):
                 self.happen(EntryRestored, by, key, cell)
+
+    def restore_saved(self, saved: Saved, agent: str | None) -> None:
+        self.happen(Restored, agent, turn=saved.turn)
+        kept = {key for key, _ in saved.cells}
+        self.delete([key for key in self.cells if key not in kept and not reserved(key)], agent)
+        in_place, last = 0, 0
+        for key, cell in saved.cells:
+            present = self.cells.get(key)
+            if present is None or present.birth <= last or present.told() != cell.told():
+                break
+            in_place, last = in_place + 1, present.birth
+        for key, cell in saved.cells[in_place:]:
+            self.fill(key, cell.value, cell.metadata, agent, cell.expires, cell.created_at)
 
     def moments(self) -> list[Moment]:
         ended = [replace(moment, inside=True) for moment in self.new[:-1]] + self.new[-1:]
@@ -394,6 +424,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.position = 0
         self.runs: dict[str, list[Moment]] = {}
         self.logs: list[EventLog] = []
+        self.snapshots: list[tuple[Snapshot, Saved]] = []
 
     @initialize(
         keys=st.lists(st.sampled_from(KEYS), min_size=2, max_size=5, unique=True),
@@ -415,6 +446,7 @@ class MemoryMachine(RuleBasedStateMachine):
         try:
             if self.logs:
                 self.look_back_everywhere()
+                self.look_at_the_file()
         finally:
             for log in self.logs:
                 log.close()
@@ -442,7 +474,7 @@ class MemoryMachine(RuleBasedStateMachine):
         command = resolved(spec, self.keys, draft.cells)
         try:
             outcome = draft.carry_out(command, agent)
-        except (Refusal, ValueError):
+        except (UnexpectedVersionError, ValueError):
             self.execute(run, [command], agent, which)
             return
         with acting_as(agent) if agent else nullcontext():
@@ -489,6 +521,46 @@ class MemoryMachine(RuleBasedStateMachine):
         draft.happen(RunForked, by, turn=inherited[-1].turn)
         assert self.timeline(parent, which).fork(run=name, **where, by=by).run == name
         self.commit(name, draft)
+
+    @rule(place=places)
+    def take_snapshot(self, place: int) -> None:
+        run = self.pick(place)
+        moment = self.runs[run][-1]
+        snapshot = SharedMemory(self.store(run, 0)).snapshot()
+        shown = [(each["key"], each["value"], each.get("expiresAtTurn")) for each in snapshot["entries"]]
+        assert shown == [(key, cell.value, cell.expires) for key, cell in visible(moment).items()]
+        self.snapshots.append((snapshot, Saved(moment.turn, tuple(visible(moment).items()))))
+
+    @precondition(lambda self: self.snapshots)
+    @rule(delta=deltas, place=places, choice=places, by=agents, which=places)
+    def restore_snapshot(self, delta: int, place: int, choice: int, by: str | None, which: int) -> None:
+        """Into any run, not only the one it was taken of."""
+        self.now += delta
+        run = self.pick(place)
+        snapshot, saved = self.snapshots[choice % len(self.snapshots)]
+        draft = self.draft(run)
+        draft.restore_saved(saved, by)
+        with acting_as(by) if by else nullcontext():
+            SharedMemory(self.store(run, which)).restore(snapshot)
+        self.commit(run, draft)
+
+    @rule(place=places, spec=commands(slots), own=st.booleans(), which=places)
+    def write_without_the_table(self, place: int, spec: tuple[Any, ...], own: bool, which: int) -> None:
+        """A log opened without its projection leaves the table behind; the next write or opening mends it."""
+        run = self.pick(place)
+        draft = self.draft(run)
+        command = resolved(spec, self.keys, draft.cells)
+        try:
+            outcome = draft.carry_out(command, None)
+        except (UnexpectedVersionError, ValueError):
+            return
+        with EventLog(self.path, durability="os", clock=lambda: self.now) as bare:
+            assert bare.execute([command], run=run) == [outcome]
+        self.commit(run, draft)
+        if own:
+            self.execute(run, [Write(self.keys[0], "caught up")], None, which)
+        else:
+            self.reopen(second=False)
 
     # -- what must hold
 
@@ -566,7 +638,7 @@ class MemoryMachine(RuleBasedStateMachine):
         store = self.store(run, which)
         try:
             outcomes = [draft.carry_out(command, agent) for command in asked]
-        except Refusal as refusal:
+        except UnexpectedVersionError as refusal:
             with pytest.raises(Conflict) as caught:
                 store.execute(asked, agent=agent)
             key, refused_agent = refusal.args
@@ -616,6 +688,14 @@ class MemoryMachine(RuleBasedStateMachine):
         found = self.timeline(run, which).bisect(lambda state: state.point.revision >= since)
         assert found is not None
         assert (found.revision, found.position) == (expected, moments[expected].position)
+
+    def look_at_the_file(self) -> None:
+        """Hash chains, commitments, references and the table are in order, and nothing else was recorded."""
+        checked = verify(self.logs[0])
+        assert (checked.problems, checked.events) == ([], self.position)
+        assert {head.run: (head.revision, head.turn) for head in checked.heads} == {
+            run: (len(moments) - 1, moments[-1].turn) for run, moments in self.runs.items()
+        }
 
     def look_at_all_points(self, run: str, which: int) -> None:
         """Every past point shows what the model remembers of it."""

@@ -1,0 +1,114 @@
+"""Logs that an earlier build wrote are read by today's, to the same events, hashes and entries."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import shutil
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from turnlog.eventlog import EventLog
+from turnlog.eventlog.codec import CODES
+from turnlog.eventlog.history import content_at, entries_at
+from turnlog.eventlog.integrity import check_log
+from turnlog.eventlog.runs import NEWEST_REVISION
+from turnlog.projections import EntriesProjection, fold_runs
+
+import turnlog
+
+HERE = Path(__file__).parent
+FORMAT = HERE.parents[1] / "docs" / "format.md"
+EXPECTED: dict[str, Any] = json.loads((HERE / "format-1.json").read_text(encoding="utf-8"))
+MAKER = runpy.run_path(str(HERE / "make_format_1.py"))
+
+
+@pytest.fixture
+def golden(tmp_path: Path) -> Path:
+    """A copy of the golden log, to be opened without touching the original."""
+    return Path(shutil.copy(HERE / "format-1.db", tmp_path / "format-1.db"))
+
+
+def test_the_golden_file_stands_alone() -> None:
+    """The file needs no companion, is a WAL file of version 1, and holds every type of event."""
+    assert not list(HERE.glob("*-wal"))
+    assert not list(HERE.glob("*-shm"))
+    header = (HERE / "format-1.db").read_bytes()[:100]
+    assert (header[18:20], header[60:64], header[68:72]) == (b"\2\2", b"\0\0\0\1", b"turn")
+    assert {event["type"] for event in EXPECTED["events"]} == {kind.__name__ for kind in CODES}
+
+
+def test_todays_code_reads_the_golden_log(golden: Path) -> None:
+    """Runs, names, events, hashes and entries are exactly those that were written."""
+    assert MAKER["describe"](golden) == EXPECTED
+
+
+def test_todays_code_writes_the_golden_log(tmp_path: Path) -> None:
+    """The same commands at the same times give the same log, hash by hash."""
+    MAKER["make"](tmp_path / "anew.db")
+    assert MAKER["describe"](tmp_path / "anew.db") == EXPECTED
+
+
+def test_the_golden_log_is_whole(golden: Path) -> None:
+    """Our own check of hashes, commitments and references finds nothing wrong, nor does SQLite."""
+    with EventLog(golden, read_only=True) as log, log.reading() as db:
+        assert list(check_log(db)) == []
+        assert db.execute("pragma integrity_check").fetchall() == [("ok",)]
+        assert db.execute("pragma foreign_key_check").fetchall() == []
+
+
+def by_key(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Entries as the expectation has them, by their keys."""
+    return {json.dumps(entry["key"]): entry for entry in entries}
+
+
+@pytest.mark.parametrize("way", ["fold", "index"])
+def test_every_way_to_the_entries_leads_to_the_golden_ones(golden: Path, way: str) -> None:
+    """The fold of the events and the history index, which know no table, give the expected entries."""
+    with EventLog(golden, read_only=True) as log, log.reading() as db:
+        for past, folded in fold_runs(db):
+            entries = folded.values() if way == "fold" else entries_at(db, past, NEWEST_REVISION)
+            found = []
+            for entry in entries:
+                facts = entry._asdict() | content_at(db, past, entry.content)._asdict()
+                del facts["content"], facts["agent"]
+                found.append({name: MAKER["_portable"](value) for name, value in facts.items()})
+            assert by_key(found) == by_key(EXPECTED["entries"][past.run.name])
+
+
+def test_a_table_made_anew_holds_the_golden_entries(golden: Path) -> None:
+    """Rebuilding the table from the golden events gives the golden entries, in their order."""
+    with turnlog.open(golden) as log:
+        log.transact(EntriesProjection().rebuild)
+    assert MAKER["describe"](golden)["entries"] == EXPECTED["entries"]
+
+
+# -- the worked example of the description
+
+
+def example() -> dict[str, bytes]:
+    """The byte strings that docs/format.md shows, by their names; what follows a `;` is a comment."""
+    section = FORMAT.read_text(encoding="utf-8").partition("## Worked example")[2]
+    blocks = re.findall(r"`([a-z ]+)`[^`]*?```text\n(.*?)```", section, re.DOTALL)
+    return {
+        name: bytes.fromhex("".join(line.partition(";")[0] for line in block.splitlines()))
+        for name, block in blocks
+    }
+
+
+def test_the_example_of_the_description_is_true() -> None:
+    """Each byte string of the worked example hashes to what it says, and the last is in the golden log."""
+    shown = example()
+    assert list(shown) == ["key name", "content", "genesis", "event"]
+    event = EXPECTED["events"][0]
+    key = EXPECTED["names"][1]
+    assert key["text"] == event["event"]["key"] == "plan"
+    assert sha256(shown["key name"]).hexdigest() == key["commitment"]
+    assert sha256(shown["content"]).hexdigest() == event["content_commitment"]
+    assert sha256(shown["genesis"]).hexdigest() == EXPECTED["runs"][0]["genesis"]
+    assert sha256(shown["event"]).hexdigest() == event["hash"]
+    text = FORMAT.read_text(encoding="utf-8")
+    assert all(sha256(frame).hexdigest() in text for frame in shown.values())
