@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeVar, cast
 
 from .driver import Connection, Error, driver, is_busy, storage_error
-from .errors import NotOurs, StorageError, TooNew
+from .errors import NotOurs, StorageError, TooNew, TurnlogError
 from .schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 
 __all__ = ["Database", "Durability"]
@@ -120,25 +120,44 @@ class Database:
             StorageError: the disk is full, …; nothing was written.
             OutcomeUnknown: the commit's flush failed.
         """
+        try:
+            self.begin(db)  # inside try: an interrupt just after it must roll back too
+            yield
+            self.commit(db)
+        except BaseException as error:  # cancellation and Ctrl-C included
+            self.roll_back(db)
+            if isinstance(error, driver().Error):
+                raise self.error(error) from error
+            raise
+
+    def begin(self, db: Connection) -> None:
+        """Begin a write transaction, its lock taken at once."""
         if db.in_transaction:
             raise RuntimeError("a write transaction does not nest")
-        committing = False
+        db.execute("begin immediate")
+
+    def commit(self, db: Connection) -> None:
+        """Commit.
+
+        Raises:
+            StorageError: the disk is full, …; nothing was written.
+            OutcomeUnknown: the flush failed.
+        """
         try:
-            db.execute("begin immediate")  # inside try: an interrupt just after it must roll back too
-            yield
-            committing = True
             db.execute("commit")
-        except BaseException as error:  # cancellation and Ctrl-C included
-            if db.in_transaction:  # a full disk has rolled back by itself
-                db.execute("rollback")
-            if isinstance(error, driver().Error):
-                raise storage_error(
-                    cast("Error", error),
-                    self.shown,
-                    busy_timeout_s=self.busy_timeout_s,
-                    committing=committing,
-                ) from error
-            raise
+        except driver().Error as error:
+            raise self.error(error, committing=True) from error
+
+    def roll_back(self, db: Connection) -> None:
+        """End the transaction, if there is still one: a full disk has rolled back by itself."""
+        if db.in_transaction:
+            db.execute("rollback")
+
+    def error(self, error: BaseException, *, committing: bool = False) -> TurnlogError:
+        """What an error of SQLite's means for this file."""
+        return storage_error(
+            cast("Error", error), self.shown, busy_timeout_s=self.busy_timeout_s, committing=committing
+        )
 
     @contextmanager
     def errors(self) -> Generator[None]:
@@ -146,7 +165,7 @@ class Database:
         try:
             yield
         except driver().Error as error:
-            raise storage_error(error, self.shown, busy_timeout_s=self.busy_timeout_s) from error
+            raise self.error(error) from error
 
     def _find(self, *, create: bool) -> None:
         if self.path.is_dir():

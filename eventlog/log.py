@@ -11,19 +11,20 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from . import processes
-from .batch import Actor, Batch, ForkPoint, Sources
+from .batch import Actor, Sources
 from .commands import Command, check_turn, exact_str
 from .database import Database, Durability
-from .driver import Connection
-from .errors import Closed, Conflict, NotFound, RunExists, StorageError
-from .events import Event, Recorded, RunForked
+from .driver import Connection, driver
+from .errors import Closed, NotFound, StorageError
+from .events import Event, Recorded
 from .limits import Limits
-from .projection import Projection, Step
+from .projection import Projection
 from .reading import Filter, read_events
 from .runs import Head, Lineage, Run, find_run, lineage, read_head, run_at
+from .writer import Commands, Fork, Request, Writer
 
 __all__ = ["EventLog", "RunInfo"]
 
@@ -43,6 +44,24 @@ class RunInfo:
     run: Run
     parent: str | None
     head: Head
+
+
+class Reading:
+    """A loan of a reading connection; see `EventLog.reading`. Written out, because every read goes through it."""
+
+    __slots__ = ("_db", "_log")
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+
+    def __enter__(self) -> Connection:
+        self._db = self._log.borrow()
+        return self._db
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._log.give_back(self._db, error)
 
 
 class EventLog:
@@ -93,6 +112,7 @@ class EventLog:
         )
         self._write_lock = threading.Lock()
         self._writer = self._database.prepare(self._prepare)
+        self._committer = Writer(self._database, self._projections, self._sources)
         self._readers: deque[Connection] = deque()
         self._runs: dict[str, Lineage] = {}
         processes.watch(self)
@@ -148,26 +168,9 @@ class EventLog:
                 self.limits.check_name("the agent's name", command.agent)
         if not commands:
             return []
-        actor = Actor(agent, activity)
-        conflict: Conflict | None = None
-        outcomes: list[Any] = []
-        with self._writing() as db:
-            batch = Batch(db, run, self._sources)
-            try:
-                outcomes = batch.execute(commands, actor)
-            except Conflict as error:
-                if batch.changes(error.key):
-                    raise ValueError(
-                        f"key {error.key!r} is changed earlier in the same list, so that the "
-                        "condition on its version can never hold; nothing was written"
-                    ) from None
-                conflict = error
-                batch = Batch(db, run, self._sources)
-                batch.append(error.refusal, actor._replace(agent=error.agent or actor.agent))
-            self._apply(db, batch.flush())
-        if conflict is not None:
-            raise conflict
-        return outcomes
+        request = Commands(run, commands, Actor(agent, activity))
+        self._commit(request)
+        return request.outcomes
 
     def fork(self, source: str, revision: int, *, run: str, turn: int, agent: str | None = None) -> Head:
         """Begin `run` as a fork of `source` after `revision`, at `turn`. No event is copied.
@@ -185,20 +188,9 @@ class EventLog:
         check_turn("turn", turn)
         if type(revision) is not int:
             raise TypeError(f"revision must be an int, not {type(revision).__name__}")
-        with self._writing() as db:
-            if find_run(db, run) is not None:
-                raise RunExists(f"{self.path}: run {run!r} exists already; choose another name for the fork")
-            parent = self._lineage(db, source)
-            head = read_head(db, parent.run.id)
-            if not 0 <= revision <= head.revision:
-                raise NotFound(
-                    f"{self.path}: run {source!r} has no revision {revision}; it ends at {head.revision}"
-                )
-            batch = Batch(db, run, self._sources, ForkPoint(parent, revision, turn))
-            origin = parent.upto(revision)[0].run if revision else parent.segments[-1].run
-            fact = RunForked(run_at(db, origin).uid, revision, turn)
-            recorded = batch.append(fact, Actor(agent))
-            self._apply(db, batch.flush())
+        request = Fork(source, revision, run, turn, Actor(agent))
+        self._commit(request)
+        recorded = cast("Recorded", request.recorded)
         return Head(
             recorded.position, recorded.revision, recorded.turn, recorded.hash, recorded.recorded_at_ms
         )
@@ -261,29 +253,32 @@ class EventLog:
         with self.reading() as db:
             return self._lineage(db, run)
 
-    @contextmanager
-    def reading(self) -> Generator[Connection]:
-        """A connection for reading, in nobody else's hands until the block ends.
+    def reading(self) -> Reading:
+        """A connection for reading, in nobody else's hands until the `with` block ends.
 
-        Raises:
+        Raises (in the block, and at its beginning):
             Closed: the log was closed.
             Busy, StorageError, Corrupt: what SQLite reports, in our terms.
         """
+        return Reading(self)
+
+    def borrow(self) -> Connection:
+        """A reading connection; `give_back` must follow. Most callers want `reading`."""
         if self._closed:
             raise Closed(f"{self.path} was closed; open it again")
-        readers = self._readers
         try:
-            db = readers.pop()
+            return self._readers.pop()
         except IndexError:
-            db = self._database.connect()
-        try:
-            with self._database.errors():
-                yield db
-        finally:
-            if self._closed:
-                db.close()
-            else:
-                readers.append(db)
+            return self._database.connect()
+
+    def give_back(self, db: Connection, error: BaseException | None = None) -> None:
+        """Return a borrowed connection; `error` is raised in our terms if SQLite raised it."""
+        if self._closed:
+            db.close()
+        else:
+            self._readers.append(db)
+        if error is not None and isinstance(error, driver().Error):
+            raise self._database.error(error) from error
 
     @contextmanager
     def writing(self) -> Generator[Connection]:
@@ -293,8 +288,11 @@ class EventLog:
             Closed, StorageError: the log was closed, or opened to be read only.
             Busy: the lock was not to be had in time.
         """
-        with self._writing() as db:
-            yield db
+        with self._write_lock:
+            db = self._connection()
+            self._committer.tail.forget()
+            with self._database.transaction(db):
+                yield db
 
     def close(self) -> None:
         """Release the file; closing twice is fine. Waits for a write of another thread to end."""
@@ -331,27 +329,22 @@ class EventLog:
         for projection in self._projections:
             projection.prepare(db)
 
-    @contextmanager
-    def _writing(self) -> Generator[Connection]:
-        with self._write_lock:
-            if self._closed:
-                raise Closed(f"{self.path} was closed; open it again")
-            if self._database.read_only:
-                raise StorageError(f"{self.path} was opened to be read only; nothing was written")
-            if self._writer_is_parents:
-                self._writer, self._writer_is_parents = self._database.connect(), False
-            with self._database.transaction(self._writer):
-                yield self._writer
+    def _connection(self) -> Connection:
+        """The writing connection; call with the write lock held."""
+        if self._closed:
+            raise Closed(f"{self.path} was closed; open it again")
+        if self._database.read_only:
+            raise StorageError(f"{self.path} was opened to be read only; nothing was written")
+        if self._writer_is_parents:
+            self._writer, self._writer_is_parents = self._database.connect(), False
+            self._committer.tail.forget()
+        return self._writer
 
-    def _apply(self, db: Connection, step: Step | None) -> None:
-        if step is None:
-            return
-        if not self._projections:
-            db.execute(
-                "update projections set stale_from = ? where stale_from is null", (step.recorded[0].position,)
-            )
-        for projection in self._projections:
-            projection.apply(db, step)
+    def _commit(self, request: Request) -> None:
+        with self._write_lock:
+            self._committer.commit(self._connection(), (request,))
+        if request.error is not None:
+            raise request.error
 
     def _lineage(self, db: Connection, run: str) -> Lineage:
         found = find_run(db, run)
@@ -367,6 +360,6 @@ class EventLog:
     def _check_names(self, run: str, agent: str | None, activity: str | None) -> None:
         for what, name in (("run", run), ("agent", agent), ("activity", activity)):
             if name is not None:
-                self.limits.check_name(f"the name of the {what}", exact_str(what, name))
+                self.limits.check_name(what, exact_str(what, name))
         if not run:
             raise ValueError("the name of a run must not be empty")

@@ -1,0 +1,160 @@
+"""One write transaction for everybody who waits: decide each request in order, append, commit together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from .batch import Actor, Batch, ForkPoint, Pages, Sources
+from .commands import Command
+from .database import Database
+from .driver import Connection, driver
+from .errors import Conflict, NotFound, RunExists
+from .events import Recorded, RunForked
+from .projection import Projection
+from .runs import run_at
+from .tail import Tail
+
+__all__ = ["Commands", "Fork", "Request", "Writer"]
+
+
+class Request(Protocol):
+    """Something to append, of which its asker will be told when it is committed.
+
+    Attributes:
+        error: why it failed alone; the asker raises it.
+        needs_tables: whether it reads what earlier requests of the transaction are about to write.
+    """
+
+    error: BaseException | None
+
+    @property
+    def needs_tables(self) -> bool: ...
+
+    def attempt(self, db: Connection, tail: Tail, sources: Sources) -> Batch | None:
+        """Decide; the batch that is to stand, or None. What goes wrong is put into `error`."""
+        ...
+
+
+class Commands:
+    """A list of commands for one run, all or nothing."""
+
+    __slots__ = ("actor", "commands", "error", "outcomes", "run")
+    needs_tables = False
+
+    def __init__(self, run: str, commands: Sequence[Command[Any]], actor: Actor) -> None:
+        self.run = run
+        self.commands = commands
+        self.actor = actor
+        self.outcomes: list[Any] = []
+        self.error: BaseException | None = None
+
+    def attempt(self, db: Connection, tail: Tail, sources: Sources) -> Batch | None:
+        """See `Request.attempt`: of a list with a conflict, only the refusal stands."""
+        batch = Batch(db, tail, self.run, sources)
+        try:
+            self.outcomes = batch.execute(self.commands, self.actor)
+        except Conflict as conflict:
+            if batch.changes(conflict.key):
+                self.error = ValueError(
+                    f"key {conflict.key!r} is changed earlier in the same list, so that the "
+                    "condition on its version can never hold; nothing was written"
+                )
+                return None
+            self.error = conflict
+            batch = Batch(db, tail, self.run, sources)
+            batch.append(conflict.refusal, self.actor._replace(agent=conflict.agent or self.actor.agent))
+        return batch
+
+
+class Fork:
+    """The beginning of a fork."""
+
+    __slots__ = ("_actor", "_revision", "_run", "_source", "_turn", "error", "recorded")
+    needs_tables = True
+
+    def __init__(self, source: str, revision: int, run: str, turn: int, actor: Actor) -> None:
+        self._source = source
+        self._revision = revision
+        self._run = run
+        self._turn = turn
+        self._actor = actor
+        self.recorded: Recorded | None = None
+        self.error: BaseException | None = None
+
+    def attempt(self, db: Connection, tail: Tail, sources: Sources) -> Batch | None:
+        """See `Request.attempt`."""
+        if tail.run(db, self._run) is not None:
+            self.error = RunExists(f"run {self._run!r} exists already; choose another name for the fork")
+            return None
+        parent = tail.run(db, self._source)
+        if parent is None:
+            self.error = NotFound(f"there is no run {self._source!r}")
+            return None
+        if not 0 <= self._revision <= parent.revision:
+            self.error = NotFound(
+                f"run {self._source!r} has no revision {self._revision}; it ends at {parent.revision}"
+            )
+            return None
+        past = parent.lineage
+        batch = Batch(db, tail, self._run, sources, ForkPoint(past, self._revision, self._turn))
+        origin = past.upto(self._revision)[0].run if self._revision else past.segments[-1].run
+        fact = RunForked(run_at(db, origin).uid, self._revision, self._turn)
+        self.recorded = batch.append(fact, self._actor)
+        return batch
+
+
+class Writer:
+    """The one connection that appends, and what it remembers of the end of the log."""
+
+    def __init__(self, database: Database, projections: Sequence[Projection], sources: Sources) -> None:
+        self._database = database
+        self._projections = projections
+        self._sources = sources
+        self.tail = Tail()
+
+    def commit(self, db: Connection, requests: Sequence[Request]) -> None:
+        """Decide `requests` in order and commit what stands, in one transaction.
+
+        Raises:
+            TurnlogError: the transaction failed as a whole; nothing of any request was written.
+        """
+        database, tail = self._database, self.tail
+        try:
+            database.begin(db)
+            tail.refresh(db)
+            pages = Pages()
+            for request in requests:
+                if request.needs_tables:
+                    pages = self._write(db, pages)
+                self._attempt(db, request, pages)
+            self._write(db, pages)
+            database.commit(db)
+        except BaseException as error:
+            tail.forget()
+            database.roll_back(db)
+            if isinstance(error, driver().Error):
+                raise database.error(error) from error
+            raise
+
+    def _attempt(self, db: Connection, request: Request, pages: Pages) -> None:
+        try:
+            batch = request.attempt(db, self.tail, self._sources)
+        except (TypeError, ValueError) as error:  # the command's own: its neighbours go on
+            request.error = error
+        else:
+            if batch is not None:
+                batch.keep(pages)
+
+    def _write(self, db: Connection, pages: Pages) -> Pages:
+        """Write what was decided so far; fresh pages for the rest."""
+        if pages.events:
+            pages.write(db)
+            if not self._projections:
+                first = pages.steps[0].recorded[0].position
+                db.execute("update projections set stale_from = ? where stale_from is null", (first,))
+            for projection in self._projections:
+                projection.apply(db, pages.steps)
+            for end in pages.ends:
+                end.written()
+        return Pages()
