@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -11,13 +12,17 @@ from pathlib import Path
 from typing import Literal, TypeVar, cast
 
 from .driver import Connection, Error, driver, is_busy, storage_error
-from .errors import NotOurs, StorageError, TooNew, TurnlogError
+from .errors import NotOurs, OutcomeUnknown, StorageError, TooNew, TurnlogError
 from .schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 
 __all__ = ["Database", "Durability"]
 
 Durability = Literal["disk", "os"]
 T = TypeVar("T")
+
+_CAN_FLUSH = sys.platform == "linux"
+_SHORTEST_WAIT_S = 0.0001
+_WAIT_SPREAD_S = 0.0009
 
 # One statement, so that a file being created by somebody else is seen wholly before or wholly after.
 _IDENTITY = """
@@ -64,6 +69,9 @@ class Database:
         self.durability = durability
         self.busy_timeout_s = busy_timeout_s
         self.read_only = read_only
+        # Where we can flush the WAL ourselves, the lock is free meanwhile; elsewhere SQLite flushes in COMMIT.
+        self._flushes = durability == "disk" and _CAN_FLUSH
+        self._wal: int | None = None
         self._find(create=create and not read_only)
 
     @property
@@ -77,7 +85,7 @@ class Database:
         Everything that writes happens in one transaction, and what is there is looked at again inside it, so
         that any number of processes may do this to one file at the same moment.
         """
-        db = self.connect()
+        db = self.connect(writing=not self.read_only)
         try:
             with self.errors():
                 version = self._identify(db)
@@ -99,17 +107,20 @@ class Database:
             raise
         return db
 
-    def connect(self) -> Connection:
-        """A new connection with this log's settings; it may be used by any thread, one at a time."""
+    def connect(self, *, writing: bool = False) -> Connection:
+        """A new connection with this log's settings; it may be used by any thread, one at a time.
+
+        With `writing` it does not wait for locks by itself: `begin` does.
+        """
         with self.errors():
             try:
-                return self._open(immutable=False)
+                return self._open(immutable=False, writing=writing)
             except driver().OperationalError:
                 # A WAL file that nobody writes can be read in a place where SQLite cannot put its -shm file,
                 # but only without locks.
                 if not self.read_only or self._has_wal():
                     raise
-                return self._open(immutable=True)
+                return self._open(immutable=True, writing=False)
 
     @contextmanager
     def transaction(self, db: Connection) -> Generator[None]:
@@ -131,10 +142,52 @@ class Database:
             raise
 
     def begin(self, db: Connection) -> None:
-        """Begin a write transaction, its lock taken at once."""
+        """Begin a write transaction, its lock taken at once, waiting for it up to the limit.
+
+        SQLite's own wait backs off so far that a writer who never pauses starves everybody else; short waits
+        of random length give every process its share (docs/adr/0008-early-release.md).
+
+        Raises:
+            sqlite3.OperationalError: busy beyond the limit, or anything else.
+        """
         if db.in_transaction:
             raise RuntimeError("a write transaction does not nest")
-        db.execute("begin immediate")
+        deadline = None
+        while True:
+            try:
+                db.execute("begin immediate")
+            except driver().OperationalError as error:
+                now = time.monotonic()
+                deadline = now + self.busy_timeout_s if deadline is None else deadline
+                if not is_busy(error) or now >= deadline:
+                    raise
+            else:
+                return
+            time.sleep(_SHORTEST_WAIT_S + random.random() * _WAIT_SPREAD_S)  # noqa: S311 - guards nothing
+
+    def flush(self) -> None:
+        """Return when everything committed so far survives a power cut, if that was promised.
+
+        Raises:
+            OutcomeUnknown: it could not be flushed.
+        """
+        if not self._flushes:
+            return
+        try:
+            if self._wal is None:
+                self._wal = os.open(f"{self.path}-wal", os.O_RDWR | os.O_CLOEXEC)
+            os.fdatasync(self._wal)
+        except OSError as error:
+            raise OutcomeUnknown(
+                f"{self.shown}: what was committed could not be flushed ({error.strerror}), so it may or may "
+                "not survive; nothing more is written until the log is opened again"
+            ) from error
+
+    def release(self) -> None:
+        """Let go of the WAL; call when the writing connection is closed."""
+        if self._wal is not None:
+            os.close(self._wal)
+            self._wal = None
 
     def commit(self, db: Connection) -> None:
         """Commit.
@@ -186,17 +239,23 @@ class Database:
         except OSError as error:
             raise StorageError(f"{self.shown} cannot be created: {error.strerror}") from error
 
-    def _open(self, *, immutable: bool) -> Connection:
+    def _open(self, *, immutable: bool, writing: bool) -> Connection:
         mode = "ro" if self.read_only else "rw"
         uri = f"{self.path.as_uri()}?mode={mode}" + ("&immutable=1" if immutable else "")
         db = cast(
             "Connection",
             driver().connect(
-                uri, uri=True, timeout=self.busy_timeout_s, isolation_level=None, check_same_thread=False
+                uri,
+                uri=True,
+                timeout=0 if writing else self.busy_timeout_s,
+                isolation_level=None,
+                check_same_thread=False,
             ),
         )
         try:
-            db.execute(f"pragma synchronous = {'full' if self.durability == 'disk' else 'normal'}")
+            db.execute(
+                f"pragma synchronous = {'normal' if self._flushes or self.durability == 'os' else 'full'}"
+            )
             db.execute("pragma secure_delete = on")
             db.execute(
                 "pragma fullfsync = on"

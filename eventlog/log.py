@@ -20,6 +20,7 @@ from .database import Database, Durability
 from .driver import Connection, driver
 from .errors import Closed, NotFound, StorageError
 from .events import Event, Recorded
+from .group import GroupCommit
 from .limits import Limits
 from .projection import Projection
 from .reading import Filter, read_events
@@ -47,7 +48,7 @@ class RunInfo:
 
 
 class Reading:
-    """A loan of a reading connection; see `EventLog.reading`. Written out, because every read goes through it."""
+    """A loan of a reading connection, see `EventLog.reading`; written out, as every read goes through it."""
 
     __slots__ = ("_db", "_log")
 
@@ -113,6 +114,7 @@ class EventLog:
         self._write_lock = threading.Lock()
         self._writer = self._database.prepare(self._prepare)
         self._committer = Writer(self._database, self._projections, self._sources)
+        self._group = GroupCommit(self._commit_group)
         self._readers: deque[Connection] = deque()
         self._runs: dict[str, Lineage] = {}
         processes.watch(self)
@@ -293,6 +295,7 @@ class EventLog:
             self._committer.tail.forget()
             with self._database.transaction(db):
                 yield db
+            self._database.flush()
 
     def close(self) -> None:
         """Release the file; closing twice is fine. Waits for a write of another thread to end."""
@@ -304,6 +307,7 @@ class EventLog:
             while self._readers:
                 self._readers.pop().close()
             self._writer.close()
+            self._database.release()
 
     def __enter__(self) -> Self:
         """The log itself."""
@@ -319,8 +323,10 @@ class EventLog:
         """In a forked child: let go of the parent's connections; they must be kept, never used or closed."""
         parents = (self._writer, *self._readers)
         self._write_lock = threading.Lock()
+        self._group = GroupCommit(self._commit_group)
         self._readers = deque()
         self._writer_is_parents = True
+        self._database.release()
         return parents
 
     _writer_is_parents = False
@@ -336,13 +342,16 @@ class EventLog:
         if self._database.read_only:
             raise StorageError(f"{self.path} was opened to be read only; nothing was written")
         if self._writer_is_parents:
-            self._writer, self._writer_is_parents = self._database.connect(), False
+            self._writer, self._writer_is_parents = self._database.connect(writing=True), False
             self._committer.tail.forget()
         return self._writer
 
-    def _commit(self, request: Request) -> None:
+    def _commit_group(self, requests: Sequence[Request]) -> None:
         with self._write_lock:
-            self._committer.commit(self._connection(), (request,))
+            self._committer.commit(self._connection(), requests)
+
+    def _commit(self, request: Request) -> None:
+        self._group.submit(request)
         if request.error is not None:
             raise request.error
 

@@ -9,7 +9,7 @@ from .batch import Actor, Batch, ForkPoint, Pages, Sources
 from .commands import Command
 from .database import Database
 from .driver import Connection, driver
-from .errors import Conflict, NotFound, RunExists
+from .errors import Conflict, NotFound, OutcomeUnknown, RunExists, StorageError, TurnlogError
 from .events import Recorded, RunForked
 from .projection import Projection
 from .runs import run_at
@@ -18,15 +18,21 @@ from .tail import Tail
 __all__ = ["Commands", "Fork", "Request", "Writer"]
 
 
+# What a single request can bring about by what it asks to be stored.
+_POISONED = (OverflowError, TypeError, ValueError, StorageError)
+
+
 class Request(Protocol):
     """Something to append, of which its asker will be told when it is committed.
 
     Attributes:
         error: why it failed alone; the asker raises it.
+        settled: whether its fate is sealed: it stands, or it has failed.
         needs_tables: whether it reads what earlier requests of the transaction are about to write.
     """
 
     error: BaseException | None
+    settled: bool
 
     @property
     def needs_tables(self) -> bool: ...
@@ -39,7 +45,7 @@ class Request(Protocol):
 class Commands:
     """A list of commands for one run, all or nothing."""
 
-    __slots__ = ("actor", "commands", "error", "outcomes", "run")
+    __slots__ = ("actor", "commands", "error", "outcomes", "run", "settled")
     needs_tables = False
 
     def __init__(self, run: str, commands: Sequence[Command[Any]], actor: Actor) -> None:
@@ -48,6 +54,7 @@ class Commands:
         self.actor = actor
         self.outcomes: list[Any] = []
         self.error: BaseException | None = None
+        self.settled = False
 
     def attempt(self, db: Connection, tail: Tail, sources: Sources) -> Batch | None:
         """See `Request.attempt`: of a list with a conflict, only the refusal stands."""
@@ -70,7 +77,7 @@ class Commands:
 class Fork:
     """The beginning of a fork."""
 
-    __slots__ = ("_actor", "_revision", "_run", "_source", "_turn", "error", "recorded")
+    __slots__ = ("_actor", "_revision", "_run", "_source", "_turn", "error", "recorded", "settled")
     needs_tables = True
 
     def __init__(self, source: str, revision: int, run: str, turn: int, actor: Actor) -> None:
@@ -81,6 +88,7 @@ class Fork:
         self._actor = actor
         self.recorded: Recorded | None = None
         self.error: BaseException | None = None
+        self.settled = False
 
     def attempt(self, db: Connection, tail: Tail, sources: Sources) -> Batch | None:
         """See `Request.attempt`."""
@@ -112,14 +120,36 @@ class Writer:
         self._projections = projections
         self._sources = sources
         self.tail = Tail()
+        self._broken: OutcomeUnknown | None = None
 
     def commit(self, db: Connection, requests: Sequence[Request]) -> None:
-        """Decide `requests` in order and commit what stands, in one transaction.
+        """Decide `requests` in order, commit what stands in one transaction, and make it durable.
+
+        Each request is marked as settled once its fate is sealed.
 
         Raises:
-            TurnlogError: the transaction failed as a whole; nothing of any request was written.
+            TurnlogError: the transaction failed as a whole; nothing of what is not settled was written.
+            OutcomeUnknown: it was committed, but could not be flushed; nothing more can be written.
         """
+        if self._broken is not None:
+            raise OutcomeUnknown(*self._broken.args) from self._broken
+        try:
+            self._commit(db, requests)
+        except _POISONED:
+            if len(requests) == 1:
+                raise
+            # One of them cannot be written, so none was; each gets a transaction of its own.
+            for request in requests:
+                request.error = None
+                try:
+                    self._commit(db, (request,))
+                except (*_POISONED, TurnlogError) as own:
+                    request.error = own
+                    request.settled = True
+
+    def _commit(self, db: Connection, requests: Sequence[Request]) -> None:
         database, tail = self._database, self.tail
+        committing = False
         try:
             database.begin(db)
             tail.refresh(db)
@@ -129,19 +159,40 @@ class Writer:
                     pages = self._write(db, pages)
                 self._attempt(db, request, pages)
             self._write(db, pages)
+            committing = True
             database.commit(db)
+            self._flush()
         except BaseException as error:
             tail.forget()
-            database.roll_back(db)
+            committed = committing and not db.in_transaction and not isinstance(error, Exception)
+            if committed:  # Ctrl-C came after the commit: it stands, and only its flush may be missing
+                self._flush()
+                self._settle(requests)
+            else:
+                database.roll_back(db)
             if isinstance(error, driver().Error):
                 raise database.error(error) from error
             raise
+        self._settle(requests)
+
+    def _flush(self) -> None:
+        try:
+            self._database.flush()
+        except OutcomeUnknown as error:
+            self._broken = error
+            raise
+
+    def _settle(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            request.settled = True
 
     def _attempt(self, db: Connection, request: Request, pages: Pages) -> None:
         try:
             batch = request.attempt(db, self.tail, self._sources)
-        except (TypeError, ValueError) as error:  # the command's own: its neighbours go on
-            request.error = error
+        except Exception as error:
+            if isinstance(error, driver().Error):
+                raise
+            request.error = error  # the command's own: its neighbours go on
         else:
             if batch is not None:
                 batch.keep(pages)
