@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeVar, cast
 
 from .driver import Connection, Error, driver, is_busy, storage_error
-from .errors import NotOurs, OutcomeUnknown, StorageError, TooNew, TurnlogError
+from .errors import Busy, NotOurs, OutcomeUnknown, StorageError, TooNew, TurnlogError
 from .schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 
 __all__ = ["Database", "Durability"]
@@ -69,7 +69,7 @@ class Database:
         self.durability = durability
         self.busy_timeout_s = busy_timeout_s
         self.read_only = read_only
-        # Where we can flush the WAL ourselves, the lock is free meanwhile; elsewhere SQLite flushes in COMMIT.
+        # Where we can flush the WAL ourselves, the lock is free meanwhile; else SQLite flushes in COMMIT.
         self._flushes = durability == "disk" and _CAN_FLUSH
         self._wal: int | None = None
         self._find(create=create and not read_only)
@@ -141,8 +141,8 @@ class Database:
                 raise self.error(error) from error
             raise
 
-    def begin(self, db: Connection) -> None:
-        """Begin a write transaction, its lock taken at once, waiting for it up to the limit.
+    def begin(self, db: Connection, *, patient: bool = True) -> None:
+        """Begin a write transaction, its lock taken at once, waiting for it up to the limit if `patient`.
 
         SQLite's own wait backs off so far that a writer who never pauses starves everybody else; short waits
         of random length give every process its share (docs/adr/0008-early-release.md).
@@ -159,11 +159,16 @@ class Database:
             except driver().OperationalError as error:
                 now = time.monotonic()
                 deadline = now + self.busy_timeout_s if deadline is None else deadline
-                if not is_busy(error) or now >= deadline:
+                if not patient or not is_busy(error) or now >= deadline:
                     raise
             else:
                 return
             time.sleep(_SHORTEST_WAIT_S + random.random() * _WAIT_SPREAD_S)  # noqa: S311 - guards nothing
+
+    @property
+    def flushes(self) -> bool:
+        """Whether a commit is durable only after `flush`."""
+        return self._flushes
 
     def flush(self) -> None:
         """Return when everything committed so far survives a power cut, if that was promised.
@@ -182,6 +187,22 @@ class Database:
                 f"{self.shown}: what was committed could not be flushed ({error.strerror}), so it may or may "
                 "not survive; nothing more is written until the log is opened again"
             ) from error
+
+    def checkpoint(self) -> None:
+        """Move what is in the WAL into the file, as far as no reader needs it, on a connection of its own."""
+        db = self.connect()
+        try:
+            with self.errors():
+                db.execute("pragma wal_checkpoint(passive)").fetchone()
+        finally:
+            db.close()
+
+    def busy(self) -> Busy:
+        """The error of somebody who has waited for the lock as long as was allowed."""
+        return Busy(
+            f"{self.shown}: another writer held the lock for more than {self.busy_timeout_s:g} s; "
+            "try again, or open with a greater busy_timeout_s"
+        )
 
     def release(self) -> None:
         """Let go of the WAL; call when the writing connection is closed."""

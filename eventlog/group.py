@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from .errors import TurnlogError
 from .writer import Request
 
-__all__ = ["GroupCommit"]
+__all__ = ["GroupCommit", "own"]
 
 MAX_GROUP = 1024
 """Requests committed together at most: bounds how long the write lock is held."""
@@ -93,7 +93,7 @@ class GroupCommit:
         except Exception as error:  # noqa: BLE001 - handed to every caller concerned, who raises it
             for place in group:
                 if not place.request.settled:
-                    place.failed = _own(error)
+                    place.failed = own(error)
                     place.request.settled = True
         finally:
             # What is not settled was not written, because this thread was interrupted: it is tried again.
@@ -125,7 +125,7 @@ class GroupCommit:
             self._pass_on()
 
 
-def _own(error: Exception) -> Exception:
+def own(error: Exception) -> Exception:
     """A copy of `error` for one of several threads to raise: a traceback belongs to one of them only."""
     copy = type(error)(*error.args) if isinstance(error, TurnlogError) else error
     if copy is not error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 import uuid
 from collections import deque
@@ -11,14 +10,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from . import processes
 from .batch import Actor, Sources
 from .commands import Command, check_turn, exact_str
 from .database import Database, Durability
 from .driver import Connection, driver
-from .errors import Closed, NotFound, StorageError
+from .errors import Closed, NotFound
 from .events import Event, Recorded
 from .group import GroupCommit
 from .limits import Limits
@@ -26,6 +25,11 @@ from .projection import Projection
 from .reading import Filter, read_events
 from .runs import Head, Lineage, Run, find_run, lineage, read_head, run_at
 from .writer import Commands, Fork, Request, Writer
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from .async_group import AsyncGroupCommit
 
 __all__ = ["EventLog", "RunInfo"]
 
@@ -106,15 +110,15 @@ class EventLog:
     ) -> None:
         self.limits = limits or Limits()
         self._projections = tuple(projections)
-        self._sources = Sources(clock, new_uid, random_bytes)
+        sources = Sources(clock, new_uid, random_bytes)
         self._closed = False
         self._database = Database(
             path, durability=durability, busy_timeout_s=busy_timeout_s, read_only=read_only, create=create
         )
-        self._write_lock = threading.Lock()
-        self._writer = self._database.prepare(self._prepare)
-        self._committer = Writer(self._database, self._projections, self._sources)
-        self._group = GroupCommit(self._commit_group)
+        connection = self._database.prepare(self._prepare)
+        self._writer = Writer(self._database, connection, self._projections, sources)
+        self._group = GroupCommit(self._writer.commit)
+        self._async_groups: dict[AbstractEventLoop, AsyncGroupCommit] = {}
         self._readers: deque[Connection] = deque()
         self._runs: dict[str, Lineage] = {}
         processes.watch(self)
@@ -162,16 +166,30 @@ class EventLog:
             Busy, StorageError: nothing was written.
             OutcomeUnknown: the commit failed in a way that leaves open whether it happened.
         """
-        commands = tuple(commands)
-        self._check_names(run, agent, activity)
-        for command in commands:
-            command.check(self.limits)
-            if command.agent is not None:
-                self.limits.check_name("the agent's name", command.agent)
-        if not commands:
+        request = self._request(commands, run, agent, activity)
+        if request is None:
             return []
-        request = Commands(run, commands, Actor(agent, activity))
         self._commit(request)
+        return request.outcomes
+
+    async def aexecute(
+        self,
+        commands: Sequence[Command[Any]],
+        *,
+        run: str,
+        agent: str | None = None,
+        activity: str | None = None,
+    ) -> list[Any]:
+        """`execute` for asyncio; tasks that write at the same time share one commit and one flush.
+
+        Cancelled, the list is either wholly there or wholly absent.
+        """
+        request = self._request(commands, run, agent, activity)
+        if request is None:
+            return []
+        await self._async_group().submit(request)
+        if request.error is not None:
+            raise request.error
         return request.outcomes
 
     def fork(self, source: str, revision: int, *, run: str, turn: int, agent: str | None = None) -> Head:
@@ -290,24 +308,18 @@ class EventLog:
             Closed, StorageError: the log was closed, or opened to be read only.
             Busy: the lock was not to be had in time.
         """
-        with self._write_lock:
-            db = self._connection()
-            self._committer.tail.forget()
-            with self._database.transaction(db):
-                yield db
-            self._database.flush()
+        with self._writer.transaction() as db:
+            yield db
 
     def close(self) -> None:
         """Release the file; closing twice is fine. Waits for a write of another thread to end."""
-        with self._write_lock:
-            if self._closed:
-                return
-            self._closed = True
-            processes.forget(self)
-            while self._readers:
-                self._readers.pop().close()
-            self._writer.close()
-            self._database.release()
+        self._closed = True
+        processes.forget(self)
+        for group in self._async_groups.values():
+            group.close()
+        self._writer.close()
+        while self._readers:
+            self._readers.pop().close()
 
     def __enter__(self) -> Self:
         """The log itself."""
@@ -321,39 +333,47 @@ class EventLog:
 
     def after_fork(self) -> tuple[Connection, ...]:
         """In a forked child: let go of the parent's connections; they must be kept, never used or closed."""
-        parents = (self._writer, *self._readers)
-        self._write_lock = threading.Lock()
-        self._group = GroupCommit(self._commit_group)
+        writer = self._writer.after_fork()
+        parents = (*self._readers, *(() if writer is None else (writer,)))
+        self._group = GroupCommit(self._writer.commit)
+        self._async_groups = {}
         self._readers = deque()
-        self._writer_is_parents = True
-        self._database.release()
         return parents
-
-    _writer_is_parents = False
 
     def _prepare(self, db: Connection) -> None:
         for projection in self._projections:
             projection.prepare(db)
 
-    def _connection(self) -> Connection:
-        """The writing connection; call with the write lock held."""
-        if self._closed:
-            raise Closed(f"{self.path} was closed; open it again")
-        if self._database.read_only:
-            raise StorageError(f"{self.path} was opened to be read only; nothing was written")
-        if self._writer_is_parents:
-            self._writer, self._writer_is_parents = self._database.connect(writing=True), False
-            self._committer.tail.forget()
-        return self._writer
-
-    def _commit_group(self, requests: Sequence[Request]) -> None:
-        with self._write_lock:
-            self._committer.commit(self._connection(), requests)
+    def _request(
+        self, commands: Sequence[Command[Any]], run: str, agent: str | None, activity: str | None
+    ) -> Commands | None:
+        """What was asked, once it has been found acceptable; None if it is nothing."""
+        commands = tuple(commands)
+        self._check_names(run, agent, activity)
+        for command in commands:
+            command.check(self.limits)
+            if command.agent is not None:
+                self.limits.check_name("the agent's name", command.agent)
+        return Commands(run, commands, Actor(agent, activity)) if commands else None
 
     def _commit(self, request: Request) -> None:
         self._group.submit(request)
         if request.error is not None:
             raise request.error
+
+    def _async_group(self) -> AsyncGroupCommit:
+        """The line of the running loop."""
+        import asyncio
+
+        from .async_group import AsyncGroupCommit
+
+        loop = asyncio.get_running_loop()
+        group = self._async_groups.get(loop)
+        if group is None:
+            for other in [loop for loop in self._async_groups if loop.is_closed()]:
+                self._async_groups.pop(other).close()
+            group = self._async_groups[loop] = AsyncGroupCommit(self._writer, loop)
+        return group
 
     def _lineage(self, db: Connection, run: str) -> Lineage:
         found = find_run(db, run)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from .batch import Actor, Batch, ForkPoint, Pages, Sources
 from .commands import Command
 from .database import Database
 from .driver import Connection, driver
-from .errors import Conflict, NotFound, OutcomeUnknown, RunExists, StorageError, TurnlogError
+from .errors import Busy, Closed, Conflict, NotFound, OutcomeUnknown, RunExists, StorageError, TurnlogError
 from .events import Recorded, RunForked
 from .projection import Projection
 from .runs import run_at
@@ -20,6 +22,10 @@ __all__ = ["Commands", "Fork", "Request", "Writer"]
 
 # What a single request can bring about by what it asks to be stored.
 _POISONED = (OverflowError, TypeError, ValueError, StorageError)
+
+
+_CHECKPOINT_FRAMES = 4_000
+_FRAMES_PER_COMMIT = 4
 
 
 class Request(Protocol):
@@ -113,16 +119,32 @@ class Fork:
 
 
 class Writer:
-    """The one connection that appends, and what it remembers of the end of the log."""
+    """The one connection that appends, what it remembers of the end of the log, and who may use it when.
 
-    def __init__(self, database: Database, projections: Sequence[Projection], sources: Sources) -> None:
+    Safe to use from several threads; they take turns.
+
+    Args:
+        database: the file.
+        db: the connection, made for writing.
+        projections: what to keep up inside the append transaction.
+        sources: clock, uids and salts.
+    """
+
+    def __init__(
+        self, database: Database, db: Connection, projections: Sequence[Projection], sources: Sources
+    ) -> None:
         self._database = database
+        self._db: Connection | None = db
         self._projections = projections
         self._sources = sources
-        self.tail = Tail()
+        self._tail = Tail()
+        self._lock = threading.Lock()
+        self._closed = False
         self._broken: OutcomeUnknown | None = None
+        self._checkpoints_inline = True
+        self._frames = 0  # about as many as were written to the WAL since it was last moved into the file
 
-    def commit(self, db: Connection, requests: Sequence[Request]) -> None:
+    def commit(self, requests: Sequence[Request]) -> None:
         """Decide `requests` in order, commit what stands in one transaction, and make it durable.
 
         Each request is marked as settled once its fate is sealed.
@@ -131,10 +153,95 @@ class Writer:
             TurnlogError: the transaction failed as a whole; nothing of what is not settled was written.
             OutcomeUnknown: it was committed, but could not be flushed; nothing more can be written.
         """
+        with self._lock:
+            self._commit_each(requests, patient=True)
+
+    def try_commit(self, requests: Sequence[Request]) -> bool:
+        """`commit` for an event loop, without waiting for a lock; False, and nothing done, if one was held.
+
+        What it committed becomes durable with `flush`, which the caller must call if `flush_is_due`.
+        """
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if self._checkpoints_inline:
+                # Moving the WAL into the file takes tens of milliseconds; a loop leaves that to its worker.
+                self._connection().execute("pragma wal_autocheckpoint = 0")
+                self._checkpoints_inline = False
+            self._commit_each(requests, patient=False)
+        except Busy:
+            return False
+        finally:
+            self._lock.release()
+        return True
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether `flush` has anything to do after a commit."""
+        return self._database.flushes or self._frames >= _CHECKPOINT_FRAMES
+
+    def flush(self) -> None:
+        """Make durable what was committed, and move the WAL into the file when it has grown.
+
+        Raises:
+            OutcomeUnknown: it could not be done; from now on every commit is refused.
+        """
+        try:
+            self._database.flush()
+        except OutcomeUnknown as error:
+            self._broken = error
+            raise
+        if self._frames >= _CHECKPOINT_FRAMES and not self._checkpoints_inline:
+            self._frames = 0
+            self._database.checkpoint()
+
+    def waited_too_long(self, seconds: float) -> Exception | None:
+        """What to tell somebody who has waited that long for the lock; None if it is not too long."""
+        return self._database.busy() if seconds > self._database.busy_timeout_s else None
+
+    @contextmanager
+    def transaction(self) -> Generator[Connection]:
+        """A write transaction for what is not an append: imports and rebuilding projections."""
+        with self._lock:
+            db = self._connection()
+            self._tail.forget()
+            with self._database.transaction(db):
+                yield db
+            self.flush()
+
+    def close(self) -> None:
+        """Release the connection, when nobody is using it; closing twice is fine."""
+        with self._lock:
+            self._closed = True
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+            self._database.release()
+
+    def after_fork(self) -> Connection | None:
+        """In a forked child: let go of the parent's connection, to be kept but not used; returns it."""
+        inherited, self._db = self._db, None
+        self._lock = threading.Lock()
+        self._database.release()
+        return inherited
+
+    def _connection(self) -> Connection:
+        if self._closed:
+            raise Closed(f"{self._database.shown} was closed; open it again")
+        if self._database.read_only:
+            raise StorageError(f"{self._database.shown} was opened to be read only; nothing was written")
+        if self._db is None:  # a forked child writes for the first time
+            self._db = self._database.connect(writing=True)
+            self._tail.forget()
+            self._checkpoints_inline = True
+        return self._db
+
+    def _commit_each(self, requests: Sequence[Request], *, patient: bool) -> None:
+        db = self._connection()
         if self._broken is not None:
             raise OutcomeUnknown(*self._broken.args) from self._broken
         try:
-            self._commit(db, requests)
+            self._commit(db, requests, patient=patient)
         except _POISONED:
             if len(requests) == 1:
                 raise
@@ -142,16 +249,16 @@ class Writer:
             for request in requests:
                 request.error = None
                 try:
-                    self._commit(db, (request,))
+                    self._commit(db, (request,), patient=True)
                 except (*_POISONED, TurnlogError) as own:
                     request.error = own
                     request.settled = True
 
-    def _commit(self, db: Connection, requests: Sequence[Request]) -> None:
-        database, tail = self._database, self.tail
+    def _commit(self, db: Connection, requests: Sequence[Request], *, patient: bool) -> None:
+        database, tail = self._database, self._tail
         committing = False
         try:
-            database.begin(db)
+            database.begin(db, patient=patient)
             tail.refresh(db)
             pages = Pages()
             for request in requests:
@@ -161,12 +268,13 @@ class Writer:
             self._write(db, pages)
             committing = True
             database.commit(db)
-            self._flush()
+            if patient:
+                self.flush()
         except BaseException as error:
             tail.forget()
-            committed = committing and not db.in_transaction and not isinstance(error, Exception)
-            if committed:  # Ctrl-C came after the commit: it stands, and only its flush may be missing
-                self._flush()
+            if committing and not db.in_transaction and not isinstance(error, Exception):
+                # Ctrl-C came after the commit: it stands, and only its flush may be missing.
+                self.flush()
                 self._settle(requests)
             else:
                 database.roll_back(db)
@@ -175,20 +283,13 @@ class Writer:
             raise
         self._settle(requests)
 
-    def _flush(self) -> None:
-        try:
-            self._database.flush()
-        except OutcomeUnknown as error:
-            self._broken = error
-            raise
-
     def _settle(self, requests: Sequence[Request]) -> None:
         for request in requests:
             request.settled = True
 
     def _attempt(self, db: Connection, request: Request, pages: Pages) -> None:
         try:
-            batch = request.attempt(db, self.tail, self._sources)
+            batch = request.attempt(db, self._tail, self._sources)
         except Exception as error:
             if isinstance(error, driver().Error):
                 raise
@@ -208,4 +309,5 @@ class Writer:
                 projection.apply(db, pages.steps)
             for end in pages.ends:
                 end.written()
+            self._frames += _FRAMES_PER_COMMIT + len(pages.events)
         return Pages()
