@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import random
+import stat
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeVar, cast
 
 from .driver import Connection, Error, driver, is_busy, storage_error
 from .errors import Busy, NotOurs, OutcomeUnknown, StorageError, TooNew, TurnlogError
+from .processes import is_inherited, refusal
 from .schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 
 __all__ = ["Database", "Durability"]
@@ -48,6 +51,9 @@ class Database:
         TypeError, ValueError: a path or an option that cannot be.
         StorageError: the file is missing, a folder, or cannot be opened.
         NotOurs, TooNew, Corrupt: the file is not one this build can work with; it is left untouched.
+
+    Attributes:
+        identity: device and inode of the file.
     """
 
     def __init__(
@@ -72,7 +78,8 @@ class Database:
         # Where we can flush the WAL ourselves, the lock is free meanwhile; else SQLite flushes in COMMIT.
         self._flushes = durability == "disk" and _CAN_FLUSH
         self._wal: int | None = None
-        self._find(create=create and not read_only)
+        self._flushing = threading.Lock()  # guards the descriptor: it must not be closed under a flush
+        self.identity = self._find(create=create and not read_only)
 
     @property
     def shown(self) -> str:
@@ -85,6 +92,7 @@ class Database:
         Everything that writes happens in one transaction, and what is there is looked at again inside it, so
         that any number of processes may do this to one file at the same moment.
         """
+        self._look()
         db = self.connect(writing=not self.read_only)
         try:
             with self.errors():
@@ -94,14 +102,7 @@ class Database:
                         raise NotOurs(f"{self.shown} is empty: no turnlog has been written there")
                     return db
                 self._retry(lambda: db.execute("pragma journal_mode = wal").fetchone())
-            with self.transaction(db):
-                version = self._identify(db)
-                for step in range(version, SCHEMA_VERSION):
-                    MIGRATIONS[step](db)
-                if version != SCHEMA_VERSION:
-                    db.execute(f"pragma application_id = {APPLICATION_ID}")
-                    db.execute(f"pragma user_version = {SCHEMA_VERSION}")
-                projections(db)
+            self.transact(db, lambda: self._lift(db, projections))
         except BaseException:
             db.close()
             raise
@@ -110,21 +111,31 @@ class Database:
     def connect(self, *, writing: bool = False) -> Connection:
         """A new connection with this log's settings; it may be used by any thread, one at a time.
 
-        With `writing` it does not wait for locks by itself: `begin` does.
+        Args:
+            writing: it does not wait for locks by itself, since `begin` does.
+
+        Raises:
+            Busy, StorageError, Corrupt: what SQLite reports, or another file lies at the path by now.
         """
+        found = self._stat()
+        if found is None or (found.st_dev, found.st_ino) != self.identity:
+            raise StorageError(f"{self.shown} was moved or replaced since it was opened; open it again")
         with self.errors():
             try:
                 return self._open(immutable=False, writing=writing)
-            except driver().OperationalError:
+            except driver().OperationalError as error:
                 # A WAL file that nobody writes can be read in a place where SQLite cannot put its -shm file,
                 # but only without locks.
-                if not self.read_only or self._has_wal():
+                unfinished = self._left("-wal") or self._left("-journal")
+                if not self.read_only or unfinished or is_busy(error):
                     raise
                 return self._open(immutable=True, writing=False)
 
-    @contextmanager
-    def transaction(self, db: Connection) -> Generator[None]:
-        """A write transaction of `db`, its lock taken at the start; committed unless the block raises.
+    def transact(self, db: Connection, action: Callable[[], T]) -> T:
+        """Carry out `action` in a write transaction of `db`, its lock taken at the start; all or nothing.
+
+        A function, since an interrupt can hit a context manager after its block and before its own end, and
+        would leave the transaction open.
 
         Raises:
             Busy: the lock was not to be had in time; nothing happened.
@@ -133,13 +144,15 @@ class Database:
         """
         try:
             self.begin(db)  # inside try: an interrupt just after it must roll back too
-            yield
+            result = action()
             self.commit(db)
         except BaseException as error:  # cancellation and Ctrl-C included
             self.roll_back(db)
             if isinstance(error, driver().Error):
                 raise self.error(error) from error
             raise
+        self.flush()
+        return result
 
     def begin(self, db: Connection, *, patient: bool = True) -> None:
         """Begin a write transaction, its lock taken at once, waiting for it up to the limit if `patient`.
@@ -150,8 +163,8 @@ class Database:
         Raises:
             sqlite3.OperationalError: busy beyond the limit, or anything else.
         """
-        if db.in_transaction:
-            raise RuntimeError("a write transaction does not nest")
+        if db.in_transaction:  # an interrupt hit an earlier one while it was being rolled back
+            db.execute("rollback")
         deadline = None
         while True:
             try:
@@ -164,6 +177,23 @@ class Database:
             else:
                 return
             time.sleep(_SHORTEST_WAIT_S + random.random() * _WAIT_SPREAD_S)  # noqa: S311 - guards nothing
+
+    def commit(self, db: Connection) -> None:
+        """Commit; `flush` makes it durable.
+
+        Raises:
+            StorageError: the disk is full, …; nothing was written.
+            OutcomeUnknown: SQLite's own flush failed.
+        """
+        try:
+            db.execute("commit")
+        except driver().Error as error:
+            raise self.error(error, committing=True) from error
+
+    def roll_back(self, db: Connection) -> None:
+        """End the transaction, if there is still one: a full disk has rolled back by itself."""
+        if db.in_transaction:
+            db.execute("rollback")
 
     @property
     def flushes(self) -> bool:
@@ -179,23 +209,28 @@ class Database:
         if not self._flushes:
             return
         try:
-            if self._wal is None:
-                self._wal = os.open(f"{self.path}-wal", os.O_RDWR | os.O_CLOEXEC)
-            os.fdatasync(self._wal)
+            with self._flushing:
+                if self._wal is None:
+                    self._wal = os.open(f"{self.path}-wal", os.O_RDWR | os.O_CLOEXEC)
+                os.fdatasync(self._wal)
+        except FileNotFoundError:
+            return  # a WAL goes only when all that was in it has been moved into the file, and flushed
         except OSError as error:
             raise OutcomeUnknown(
                 f"{self.shown}: what was committed could not be flushed ({error.strerror}), so it may or may "
                 "not survive; nothing more is written until the log is opened again"
             ) from error
 
-    def checkpoint(self) -> None:
-        """Move what is in the WAL into the file, as far as no reader needs it, on a connection of its own."""
-        db = self.connect()
-        try:
-            with self.errors():
-                db.execute("pragma wal_checkpoint(passive)").fetchone()
-        finally:
-            db.close()
+    def release(self) -> None:
+        """Let go of the WAL; call before the writing connection is closed."""
+        with self._flushing:
+            if self._wal is not None:
+                os.close(self._wal)
+                self._wal = None
+
+    def renew(self) -> None:
+        """In a forked child: forget a lock that a thread of the parent may have held."""
+        self._flushing = threading.Lock()
 
     def busy(self) -> Busy:
         """The error of somebody who has waited for the lock as long as was allowed."""
@@ -203,29 +238,6 @@ class Database:
             f"{self.shown}: another writer held the lock for more than {self.busy_timeout_s:g} s; "
             "try again, or open with a greater busy_timeout_s"
         )
-
-    def release(self) -> None:
-        """Let go of the WAL; call when the writing connection is closed."""
-        if self._wal is not None:
-            os.close(self._wal)
-            self._wal = None
-
-    def commit(self, db: Connection) -> None:
-        """Commit.
-
-        Raises:
-            StorageError: the disk is full, …; nothing was written.
-            OutcomeUnknown: the flush failed.
-        """
-        try:
-            db.execute("commit")
-        except driver().Error as error:
-            raise self.error(error, committing=True) from error
-
-    def roll_back(self, db: Connection) -> None:
-        """End the transaction, if there is still one: a full disk has rolled back by itself."""
-        if db.in_transaction:
-            db.execute("rollback")
 
     def error(self, error: BaseException, *, committing: bool = False) -> TurnlogError:
         """What an error of SQLite's means for this file."""
@@ -241,13 +253,33 @@ class Database:
         except driver().Error as error:
             raise self.error(error) from error
 
-    def _find(self, *, create: bool) -> None:
-        if self.path.is_dir():
+    def _find(self, *, create: bool) -> tuple[int, int]:
+        """Device and inode of the file, which is made if it may be."""
+        found = self._stat()
+        if found is None:
+            self._make(create=create)
+            found = self._stat()
+        if found is None:
+            raise StorageError(f"{self.shown} cannot be opened: it is a link to a file that does not exist")
+        if stat.S_ISDIR(found.st_mode):
             raise StorageError(
                 f"{self.shown} is a folder; a log is one file, for example {self.shown}/team.db"
             )
-        if self.path.exists():
-            return
+        if not stat.S_ISREG(found.st_mode):
+            raise StorageError(f"{self.shown} is not a file")
+        if found.st_size == 1:  # SQLite takes a single byte for an empty file, and would write over it
+            raise NotOurs(f"{self.shown} holds one byte, so it is not a turnlog file; it was left untouched")
+        return found.st_dev, found.st_ino
+
+    def _stat(self) -> os.stat_result | None:
+        try:
+            return self.path.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"{self.shown} cannot be opened: {error.strerror}") from error
+
+    def _make(self, *, create: bool) -> None:
         if not create:
             raise StorageError(
                 f"{self.shown} does not exist; it was not created, since it is opened to be read"
@@ -260,23 +292,37 @@ class Database:
         except OSError as error:
             raise StorageError(f"{self.shown} cannot be created: {error.strerror}") from error
 
+    def _look(self) -> None:
+        """Identify a file that a crash, or somebody at work, left with a -wal or -journal.
+
+        Opening a file to write, and closing it as the last, finishes what a crash left half done. A file that
+        is to be left untouched must therefore be known before, by a connection that cannot write.
+
+        Raises:
+            NotOurs, TooNew: it is not a file this build can work with.
+        """
+        journal = self._left("-journal")
+        if not journal and not self._left("-wal"):
+            return
+        # Only `immutable` reads past the journal of a transaction that was cut off. Whatever goes wrong here,
+        # the opening in earnest meets as well, and says.
+        with suppress(driver().Error), closing(self._connect("ro", immutable=journal)) as db:
+            self._identify(db)
+
+    def _lift(self, db: Connection, projections: Callable[[Connection], None]) -> None:
+        version = self._identify(db)
+        for step in range(version, SCHEMA_VERSION):
+            MIGRATIONS[step](db)
+        if version != SCHEMA_VERSION:
+            db.execute(f"pragma application_id = {APPLICATION_ID}")
+            db.execute(f"pragma user_version = {SCHEMA_VERSION}")
+        projections(db)
+
     def _open(self, *, immutable: bool, writing: bool) -> Connection:
-        mode = "ro" if self.read_only else "rw"
-        uri = f"{self.path.as_uri()}?mode={mode}" + ("&immutable=1" if immutable else "")
-        db = cast(
-            "Connection",
-            driver().connect(
-                uri,
-                uri=True,
-                timeout=0 if writing else self.busy_timeout_s,
-                isolation_level=None,
-                check_same_thread=False,
-            ),
-        )
+        db = self._connect("ro" if self.read_only else "rw", immutable=immutable, writing=writing)
         try:
-            db.execute(
-                f"pragma synchronous = {'normal' if self._flushes or self.durability == 'os' else 'full'}"
-            )
+            synchronous = "full" if self.durability == "disk" and not self._flushes else "normal"
+            db.execute(f"pragma synchronous = {synchronous}")
             db.execute("pragma secure_delete = on")
             db.execute(
                 "pragma fullfsync = on"
@@ -288,9 +334,27 @@ class Database:
             raise
         return db
 
-    def _has_wal(self) -> bool:
-        wal = self.path.with_name(self.path.name + "-wal")
-        return wal.exists() and wal.stat().st_size > 0
+    def _connect(self, mode: Literal["ro", "rw"], *, immutable: bool, writing: bool = False) -> Connection:
+        if is_inherited(self.identity):
+            raise StorageError(refusal(self.shown))
+        uri = f"{self.path.as_uri()}?mode={mode}" + ("&immutable=1" if immutable else "")
+        return cast(
+            "Connection",
+            driver().connect(
+                uri,
+                uri=True,
+                timeout=0 if writing else self.busy_timeout_s,
+                isolation_level=None,
+                check_same_thread=False,
+            ),
+        )
+
+    def _left(self, suffix: Literal["-wal", "-journal"]) -> bool:
+        """Whether that companion of the file is there and holds something."""
+        try:
+            return self.path.with_name(self.path.name + suffix).stat().st_size > 0
+        except OSError:
+            return False
 
     def _identify(self, db: Connection) -> int:
         """The file's format version, 0 if it is empty.

@@ -47,7 +47,8 @@ def import_lines(log: EventLog, lines: Iterable[str], run: str | None = None) ->
         RunExists: another run of that name is here.
         Busy, StorageError: nothing was written.
     """
-    with log.writing() as db:
+
+    def take_in(db: Connection) -> list[str]:
         intake = _Intake(db, run)
         for text in lines:
             intake.take(text)
@@ -55,7 +56,9 @@ def import_lines(log: EventLog, lines: Iterable[str], run: str | None = None) ->
         db.execute("update projections set stale_from = 0 where stale_from is null")
         for projection in log.projections:
             projection.prepare(db)
-    return names
+        return names
+
+    return log.transact(take_in)
 
 
 class _Name(NamedTuple):

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from . import processes
 from .batch import Actor, Sources
 from .commands import Command, check_turn, exact_str
+from .connections import Connections, Reading
 from .database import Database, Durability
-from .driver import Connection, driver
-from .errors import Closed, NotFound
+from .driver import Connection
+from .errors import NotFound
 from .events import Event, Recorded
 from .group import GroupCommit
 from .limits import Limits
@@ -51,29 +49,11 @@ class RunInfo:
     head: Head
 
 
-class Reading:
-    """A loan of a reading connection, see `EventLog.reading`; written out, as every read goes through it."""
-
-    __slots__ = ("_db", "_log")
-
-    def __init__(self, log: EventLog) -> None:
-        self._log = log
-
-    def __enter__(self) -> Connection:
-        self._db = self._log.borrow()
-        return self._db
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._log.give_back(self._db, error)
-
-
 class EventLog:
     """Every event of one file, in commit order; many runs share it.
 
-    Safe to use from several threads, and several processes may open one file. A forked child gets connections
-    of its own when it first uses the object.
+    Safe to use from several threads, and several processes may open one file. A process may fork while it has
+    a log open, and both sides go on with the object; the fork waits for threads that are reading or writing.
 
     Args:
         path: the file; made with mode 0600 if it is missing (its folder must exist).
@@ -111,17 +91,15 @@ class EventLog:
         self.limits = limits or Limits()
         self._projections = tuple(projections)
         sources = Sources(clock, new_uid, random_bytes)
-        self._closed = False
         self._database = Database(
             path, durability=durability, busy_timeout_s=busy_timeout_s, read_only=read_only, create=create
         )
-        connection = self._database.prepare(self._prepare)
-        self._writer = Writer(self._database, connection, self._projections, sources)
+        self._connections = Connections(self._database, self._database.prepare(self._prepare))
+        self._writer = Writer(self._database, self._connections, self._projections, sources)
+        self._process = os.getpid()
         self._group = GroupCommit(self._writer.commit)
         self._async_groups: dict[AbstractEventLoop, AsyncGroupCommit] = {}
-        self._readers: deque[Connection] = deque()
         self._runs: dict[str, Lineage] = {}
-        processes.watch(self)
 
     @property
     def path(self) -> str:
@@ -208,7 +186,8 @@ class EventLog:
         check_turn("turn", turn)
         if type(revision) is not int:
             raise TypeError(f"revision must be an int, not {type(revision).__name__}")
-        request = Fork(source, revision, run, turn, Actor(agent))
+        self.lineage(source)  # runs never go, so one that is here now will be
+        request = Fork(self.path, source, revision, run, turn, Actor(agent))
         self._commit(request)
         recorded = cast("Recorded", request.recorded)
         return Head(
@@ -237,6 +216,7 @@ class EventLog:
             limit: at most so many.
 
         Raises:
+            TypeError, ValueError: a filter that cannot be.
             NotFound: there is no such run.
             Corrupt: an event cannot be read; names its position.
         """
@@ -257,6 +237,7 @@ class EventLog:
 
     def head(self, run: str) -> Head | None:
         """The newest event of `run`; None while it has none."""
+        run = exact_str("run", run)
         with self.reading() as db:
             found = find_run(db, run)
             return None if found is None else read_head(db, found.id)
@@ -267,6 +248,7 @@ class EventLog:
         Raises:
             NotFound: there is no such run; lists those there are.
         """
+        run = exact_str("run", run)
         known = self._runs.get(run)
         if known is not None:
             return known
@@ -274,52 +256,31 @@ class EventLog:
             return self._lineage(db, run)
 
     def reading(self) -> Reading:
-        """A connection for reading, in nobody else's hands until the `with` block ends.
+        """A connection for reading, in nobody else's hands until the block ends.
 
-        Raises (in the block, and at its beginning):
+        Raises:
             Closed: the log was closed.
             Busy, StorageError, Corrupt: what SQLite reports, in our terms.
         """
-        return Reading(self)
+        return self._connections.reading()
 
-    def borrow(self) -> Connection:
-        """A reading connection; `give_back` must follow. Most callers want `reading`."""
-        if self._closed:
-            raise Closed(f"{self.path} was closed; open it again")
-        try:
-            return self._readers.pop()
-        except IndexError:
-            return self._database.connect()
+    def transact(self, action: Callable[[Connection], T]) -> T:
+        """Carry out `action` in a write transaction of this log; all or nothing, `BaseException` included.
 
-    def give_back(self, db: Connection, error: BaseException | None = None) -> None:
-        """Return a borrowed connection; `error` is raised in our terms if SQLite raised it."""
-        if self._closed:
-            db.close()
-        else:
-            self._readers.append(db)
-        if error is not None and isinstance(error, driver().Error):
-            raise self._database.error(error) from error
-
-    @contextmanager
-    def writing(self) -> Generator[Connection]:
-        """A write transaction for what is not an append: rebuilding projections.
+        For what is no command: taking in an export, rebuilding projections.
 
         Raises:
             Closed, StorageError: the log was closed, or opened to be read only.
             Busy: the lock was not to be had in time.
+            OutcomeUnknown: the commit failed in a way that leaves open whether it happened.
         """
-        with self._writer.transaction() as db:
-            yield db
+        return self._writer.transact(action)
 
     def close(self) -> None:
         """Release the file; closing twice is fine. Waits for a write of another thread to end."""
-        self._closed = True
-        processes.forget(self)
         for group in self._async_groups.values():
             group.close()
-        self._writer.close()
-        while self._readers:
-            self._readers.pop().close()
+        self._connections.close()
 
     def __enter__(self) -> Self:
         """The log itself."""
@@ -330,15 +291,6 @@ class EventLog:
     ) -> None:
         """Close."""
         self.close()
-
-    def after_fork(self) -> tuple[Connection, ...]:
-        """In a forked child: let go of the parent's connections; they must be kept, never used or closed."""
-        writer = self._writer.after_fork()
-        parents = (*self._readers, *(() if writer is None else (writer,)))
-        self._group = GroupCommit(self._writer.commit)
-        self._async_groups = {}
-        self._readers = deque()
-        return parents
 
     def _prepare(self, db: Connection) -> None:
         for projection in self._projections:
@@ -357,9 +309,17 @@ class EventLog:
         return Commands(run, commands, Actor(agent, activity)) if commands else None
 
     def _commit(self, request: Request) -> None:
+        self._renew()
         self._group.submit(request)
         if request.error is not None:
             raise request.error
+
+    def _renew(self) -> None:
+        """In a forked child: the parent's lines are not ours."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._group = GroupCommit(self._writer.commit)
+            self._async_groups = {}
 
     def _async_group(self) -> AsyncGroupCommit:
         """The line of the running loop."""
@@ -367,6 +327,7 @@ class EventLog:
 
         from .async_group import AsyncGroupCommit
 
+        self._renew()
         loop = asyncio.get_running_loop()
         group = self._async_groups.get(loop)
         if group is None:
@@ -389,6 +350,6 @@ class EventLog:
     def _check_names(self, run: str, agent: str | None, activity: str | None) -> None:
         for what, name in (("run", run), ("agent", agent), ("activity", activity)):
             if name is not None:
-                self.limits.check_name(what, exact_str(what, name))
+                self.limits.check_name(f"the name of the {what}", exact_str(what, name))
         if not run:
             raise ValueError("the name of a run must not be empty")

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .codec import CODES, SELECT_RECORDED, decode
+from .commands import exact_str
 from .driver import Connection
 from .events import Event, Recorded
+from .runs import Segment, read_head, revision_upto
 from .text import stored_text
 
 __all__ = ["PAGE", "Filter", "Readable", "read_events", "read_one"]
@@ -18,6 +20,7 @@ PAGE = 512
 """Events read with one query."""
 
 
+_FIRST = "select min(revision) from events where run = ?"
 _NAME_IDS = "select id from names where text = ?"
 
 
@@ -31,7 +34,11 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which events, in which order; see `EventLog.read`."""
+    """Which events, in which order; see `EventLog.read`.
+
+    Raises:
+        TypeError, ValueError: a filter that cannot be.
+    """
 
     after: int = 0
     agent: str | None = None
@@ -40,12 +47,21 @@ class Filter:
     reverse: bool = False
     limit: int | None = None
 
-
-def read_events(log: Readable, run: int | None, wanted: Filter) -> Iterator[Recorded]:
-    """The events that `wanted` describes, of the run with that id or of all."""
-    if wanted.limit is not None and wanted.limit < 0:
-        raise ValueError(f"limit must not be negative: {wanted.limit}")
-    return _pages(log, run, wanted)
+    def __post_init__(self) -> None:
+        """Check types and bounds."""
+        if type(self.after) is not int:
+            raise TypeError(f"after must be an int, not {type(self.after).__name__}")
+        if not 0 <= self.after < 2**63:
+            raise ValueError(f"after must lie within 0 and 2**63 - 1, not {self.after}")
+        if self.limit is not None and type(self.limit) is not int:
+            raise TypeError(f"limit must be an int or None, not {type(self.limit).__name__}")
+        if self.limit is not None and self.limit < 0:
+            raise ValueError(f"limit must not be negative: {self.limit}")
+        for what, name in (("agent", self.agent), ("key", self.key)):
+            if name is not None:
+                exact_str(what, name)
+        if self.type is not None and self.type not in CODES:
+            raise TypeError(f"type must be a class of event, as EntryWritten, not {self.type!r:.50}")
 
 
 def read_one(db: Connection, position: int) -> Recorded | None:
@@ -54,8 +70,10 @@ def read_one(db: Connection, position: int) -> Recorded | None:
     return None if row is None else decode(row)
 
 
-def _pages(log: Readable, run: int | None, wanted: Filter) -> Iterator[Recorded]:
-    conditions, parameters = _conditions(run, wanted)
+def read_events(log: Readable, run: int | None, wanted: Filter) -> Iterator[Recorded]:
+    """The events that `wanted` describes, of the run with that id or of all."""
+    after = wanted.after if run is None or not wanted.after else _revision_upto(log, run, wanted.after)
+    conditions, parameters = _conditions(run, after, wanted)
     # Within a run, revisions rise with positions; asking by revision lets the run's own index do it.
     order = "e.position" if run is None else "e.revision"
     direction, beyond = ("desc", "<") if wanted.reverse else ("asc", ">")
@@ -81,12 +99,19 @@ def _pages(log: Readable, run: int | None, wanted: Filter) -> Iterator[Recorded]
         left = None if left is None else left - len(rows)
 
 
-def _conditions(run: int | None, wanted: Filter) -> tuple[list[str], list[Any]]:
-    conditions = ["e.position > ?"] if wanted.after else []
-    parameters: list[Any] = [wanted.after] if wanted.after else []
-    if run is not None:
-        conditions.append("e.run = ?")
-        parameters.append(run)
+def _revision_upto(log: Readable, run: int, position: int) -> int:
+    """The newest revision of the run at or before `position` of the file; before its first if none is."""
+    with log.reading() as db:
+        (first,) = db.execute(_FIRST, (run,)).fetchone()
+        return revision_upto(db, Segment(run, first - 1, read_head(db, run).revision), position)
+
+
+def _conditions(run: int | None, after: int, wanted: Filter) -> tuple[list[str], list[Any]]:
+    conditions = [] if run is None else ["e.run = ?"]
+    parameters: list[Any] = [] if run is None else [run]
+    if after:
+        conditions.append("e.position > ?" if run is None else "e.revision > ?")
+        parameters.append(after)
     for column, name in (("agent", wanted.agent), ("key", wanted.key)):
         if name is not None:
             # The unary plus keeps the order of the log: an index on the key would have to be sorted.

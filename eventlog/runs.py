@@ -20,6 +20,7 @@ __all__ = [
     "lineage",
     "name_id",
     "read_head",
+    "revision_upto",
     "run_at",
 ]
 
@@ -108,6 +109,7 @@ _GENESIS = """
 select runs.uid, names.commitment, runs.created_at, runs.parent, runs.fork_revision
 from runs join names on names.id = runs.name where runs.id = ?
 """
+_POSITION_AT = "select position from events where run = ? and revision = ?"
 _HASH_AT = "select hash from events where run = ? and revision = ?"
 _NAME = "select id from names where text = ? and family = ?"
 
@@ -137,6 +139,21 @@ def lineage(db: Connection, run: Run) -> Lineage:
 def read_head(db: Connection, run: int) -> Head:
     """The newest event of the run with that id; a run always has one."""
     return Head(*db.execute(_HEAD, (run,)).fetchone())
+
+
+def revision_upto(db: Connection, segment: Segment, position: int) -> int:
+    """The newest revision of `segment` at or before `position` in the file; `segment.after` if there is none.
+
+    The event at `segment.upto` must exist. Positions rise with revisions, so the place is found by halving.
+    """
+    run, low, high = segment
+    while low < high:
+        middle = (low + high + 1) // 2
+        if db.execute(_POSITION_AT, (run, middle)).fetchone()[0] <= position:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def genesis(db: Connection, run: int) -> bytes:

@@ -124,16 +124,17 @@ class Tail:
         """A transaction failed, or something else wrote: remember nothing."""
         self._data_version = -1
 
-    def refresh(self, db: Connection) -> None:
-        """Call right after BEGIN: drop what is no longer true."""
+    def refresh(self, db: Connection) -> bool:
+        """Call right after BEGIN: drop what is no longer true; whether somebody else may have written."""
         (version,) = db.execute(_DATA_VERSION).fetchone()
         if version == self._data_version:
-            return
+            return False
         self._runs.clear()
         (self.position,) = db.execute(_LAST_POSITION).fetchone()
         (self.last_name,) = db.execute(_LAST_NAME).fetchone()
         (self.last_run,) = db.execute(_LAST_RUN).fetchone()
         self._data_version = version
+        return True
 
     def run(self, db: Connection, name: str) -> RunTail | None:
         """The end of the run called `name`; None if there is no such run."""

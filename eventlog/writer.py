@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from .batch import Actor, Batch, ForkPoint, Pages, Sources
 from .commands import Command
+from .connections import Connections
 from .database import Database
 from .driver import Connection, driver
-from .errors import Busy, Closed, Conflict, NotFound, OutcomeUnknown, RunExists, StorageError, TurnlogError
+from .errors import Busy, Conflict, NotFound, OutcomeUnknown, RunExists, StorageError, TurnlogError
 from .events import Recorded, RunForked
-from .projection import Projection
+from .projection import Projection, Step
 from .runs import run_at
 from .tail import Tail
 
 __all__ = ["Commands", "Fork", "Request", "Writer"]
 
+T = TypeVar("T")
+
 
 # What a single request can bring about by what it asks to be stored.
 _POISONED = (OverflowError, TypeError, ValueError, StorageError)
 
+
+_STALE_FROM = "select name, stale_from from projections"
+_MARK_STALE = "update projections set stale_from = ? where name = ?"
 
 _CHECKPOINT_FRAMES = 4_000
 _FRAMES_PER_COMMIT = 4
@@ -83,10 +87,11 @@ class Commands:
 class Fork:
     """The beginning of a fork."""
 
-    __slots__ = ("_actor", "_revision", "_run", "_source", "_turn", "error", "recorded", "settled")
+    __slots__ = ("_actor", "_path", "_revision", "_run", "_source", "_turn", "error", "recorded", "settled")
     needs_tables = True
 
-    def __init__(self, source: str, revision: int, run: str, turn: int, actor: Actor) -> None:
+    def __init__(self, path: str, source: str, revision: int, run: str, turn: int, actor: Actor) -> None:
+        self._path = path
         self._source = source
         self._revision = revision
         self._run = run
@@ -99,15 +104,18 @@ class Fork:
     def attempt(self, db: Connection, tail: Tail, sources: Sources) -> Batch | None:
         """See `Request.attempt`."""
         if tail.run(db, self._run) is not None:
-            self.error = RunExists(f"run {self._run!r} exists already; choose another name for the fork")
+            self.error = RunExists(
+                f"{self._path}: run {self._run!r} exists already; choose another name for the fork"
+            )
             return None
         parent = tail.run(db, self._source)
         if parent is None:
-            self.error = NotFound(f"there is no run {self._source!r}")
+            self.error = NotFound(f"{self._path} has no run {self._source!r}")
             return None
         if not 0 <= self._revision <= parent.revision:
             self.error = NotFound(
-                f"run {self._source!r} has no revision {self._revision}; it ends at {parent.revision}"
+                f"{self._path}: run {self._source!r} has no revision {self._revision}; "
+                f"it ends at {parent.revision}"
             )
             return None
         past = parent.lineage
@@ -119,29 +127,33 @@ class Fork:
 
 
 class Writer:
-    """The one connection that appends, what it remembers of the end of the log, and who may use it when.
+    """Commits requests, and remembers the end of the log from one transaction to the next.
 
     Safe to use from several threads; they take turns.
 
     Args:
         database: the file.
-        db: the connection, made for writing.
+        connections: who lends the one connection that appends.
         projections: what to keep up inside the append transaction.
         sources: clock, uids and salts.
     """
 
     def __init__(
-        self, database: Database, db: Connection, projections: Sequence[Projection], sources: Sources
+        self,
+        database: Database,
+        connections: Connections,
+        projections: Sequence[Projection],
+        sources: Sources,
     ) -> None:
         self._database = database
-        self._db: Connection | None = db
+        self._connections = connections
         self._projections = projections
         self._sources = sources
         self._tail = Tail()
-        self._lock = threading.Lock()
-        self._closed = False
+        self._tail_of: Connection | None = None  # `data_version` compares only within one connection
+        self._stale_from: dict[str, int | None] = {}  # the file's projections, as `projections` has them
         self._broken: OutcomeUnknown | None = None
-        self._checkpoints_inline = True
+        self._leaves_checkpoints = False
         self._frames = 0  # about as many as were written to the WAL since it was last moved into the file
 
     def commit(self, requests: Sequence[Request]) -> None:
@@ -153,26 +165,19 @@ class Writer:
             TurnlogError: the transaction failed as a whole; nothing of what is not settled was written.
             OutcomeUnknown: it was committed, but could not be flushed; nothing more can be written.
         """
-        with self._lock:
-            self._commit_each(requests, patient=True)
+        self._connections.write(lambda db: self._commit_each(db, requests, patient=True))
 
     def try_commit(self, requests: Sequence[Request]) -> bool:
         """`commit` for an event loop, without waiting for a lock; False, and nothing done, if one was held.
 
         What it committed becomes durable with `flush`, which the caller must call if `flush_is_due`.
         """
-        if not self._lock.acquire(blocking=False):
-            return False
+        if not self._leaves_checkpoints:
+            self._leaves_checkpoints, self._tail_of = True, None
         try:
-            if self._checkpoints_inline:
-                # Moving the WAL into the file takes tens of milliseconds; a loop leaves that to its worker.
-                self._connection().execute("pragma wal_autocheckpoint = 0")
-                self._checkpoints_inline = False
-            self._commit_each(requests, patient=False)
+            self._connections.try_write(lambda db: self._commit_each(db, requests, patient=False))
         except Busy:
             return False
-        finally:
-            self._lock.release()
         return True
 
     @property
@@ -191,53 +196,35 @@ class Writer:
         except OutcomeUnknown as error:
             self._broken = error
             raise
-        if self._frames >= _CHECKPOINT_FRAMES and not self._checkpoints_inline:
+        if self._leaves_checkpoints and self._frames >= _CHECKPOINT_FRAMES:
             self._frames = 0
-            self._database.checkpoint()
+            with self._connections.reading() as db:
+                db.execute("pragma wal_checkpoint(passive)").fetchone()
 
     def waited_too_long(self, seconds: float) -> Exception | None:
         """What to tell somebody who has waited that long for the lock; None if it is not too long."""
         return self._database.busy() if seconds > self._database.busy_timeout_s else None
 
-    @contextmanager
-    def transaction(self) -> Generator[Connection]:
-        """A write transaction for what is not an append: imports and rebuilding projections."""
-        with self._lock:
-            db = self._connection()
+    def transact(self, action: Callable[[Connection], T]) -> T:
+        """Carry out `action` in a write transaction; for what is no command."""
+
+        def carry_out(db: Connection) -> T:
             self._tail.forget()
-            with self._database.transaction(db):
-                yield db
-            self.flush()
+            return self._database.transact(db, lambda: action(db))
 
-    def close(self) -> None:
-        """Release the connection, when nobody is using it; closing twice is fine."""
-        with self._lock:
-            self._closed = True
-            if self._db is not None:
-                self._db.close()
-                self._db = None
-            self._database.release()
+        return self._connections.write(carry_out)
 
-    def after_fork(self) -> Connection | None:
-        """In a forked child: let go of the parent's connection, to be kept but not used; returns it."""
-        inherited, self._db = self._db, None
-        self._lock = threading.Lock()
-        self._database.release()
-        return inherited
+    def _take(self, db: Connection) -> None:
+        """Another connection than last time, as after a fork of the process: nothing is known of it."""
+        self._tail.forget()
+        self._tail_of = db
+        if self._leaves_checkpoints:
+            # Moving the WAL into the file takes tens of milliseconds; a loop leaves that to its worker.
+            db.execute("pragma wal_autocheckpoint = 0")
 
-    def _connection(self) -> Connection:
-        if self._closed:
-            raise Closed(f"{self._database.shown} was closed; open it again")
-        if self._database.read_only:
-            raise StorageError(f"{self._database.shown} was opened to be read only; nothing was written")
-        if self._db is None:  # a forked child writes for the first time
-            self._db = self._database.connect(writing=True)
-            self._tail.forget()
-            self._checkpoints_inline = True
-        return self._db
-
-    def _commit_each(self, requests: Sequence[Request], *, patient: bool) -> None:
-        db = self._connection()
+    def _commit_each(self, db: Connection, requests: Sequence[Request], *, patient: bool) -> None:
+        if db is not self._tail_of:
+            self._take(db)
         if self._broken is not None:
             raise OutcomeUnknown(*self._broken.args) from self._broken
         try:
@@ -259,7 +246,8 @@ class Writer:
         committing = False
         try:
             database.begin(db, patient=patient)
-            tail.refresh(db)
+            if tail.refresh(db):
+                self._stale_from = dict(db.execute(_STALE_FROM).fetchall())
             pages = Pages()
             for request in requests:
                 if request.needs_tables:
@@ -302,12 +290,23 @@ class Writer:
         """Write what was decided so far; fresh pages for the rest."""
         if pages.events:
             pages.write(db)
-            if not self._projections:
-                first = pages.steps[0].recorded[0].position
-                db.execute("update projections set stale_from = ? where stale_from is null", (first,))
-            for projection in self._projections:
-                projection.apply(db, pages.steps)
+            self._project(db, pages.steps)
             for end in pages.ends:
                 end.written()
             self._frames += _FRAMES_PER_COMMIT + len(pages.events)
         return Pages()
+
+    def _project(self, db: Connection, steps: Sequence[Step]) -> None:
+        stale_from = self._stale_from
+        for projection in self._projections:
+            if stale_from.get(projection.name) is None:
+                projection.apply(db, steps)
+            else:
+                projection.prepare(db)  # somebody appended without it: it catches up, these steps included
+                stale_from[projection.name] = None
+        if len(stale_from) > len(self._projections):
+            kept = {projection.name for projection in self._projections}
+            behind = [name for name, since in stale_from.items() if since is None and name not in kept]
+            first = steps[0].recorded[0].position
+            db.executemany(_MARK_STALE, [(first, name) for name in behind])
+            stale_from.update(dict.fromkeys(behind, first))

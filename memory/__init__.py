@@ -1,1 +1,41 @@
 """What agents use: the store contract, stores, and shared memory."""
+
+from .acting import acting_as
+from .agent import AgentMemory
+from .contract import (
+    AsyncMemoryStore,
+    ComparesAndSets,
+    Executes,
+    KeepsTurn,
+    MemoryStore,
+    Scans,
+    SetsWithExpiry,
+)
+from .entry import MemoryEntry
+from .event_sourced import EventSourcedStore
+from .in_memory import InMemoryStore
+from .shared import SharedMemory
+from .shared_entry import SharedEntry
+from .snapshot import RestoreSnapshot, Snapshot, SnapshotEntry
+from .writing import WriteExpiring
+
+__all__ = [
+    "AgentMemory",
+    "AsyncMemoryStore",
+    "ComparesAndSets",
+    "EventSourcedStore",
+    "Executes",
+    "InMemoryStore",
+    "KeepsTurn",
+    "MemoryEntry",
+    "MemoryStore",
+    "RestoreSnapshot",
+    "Scans",
+    "SetsWithExpiry",
+    "SharedEntry",
+    "SharedMemory",
+    "Snapshot",
+    "SnapshotEntry",
+    "WriteExpiring",
+    "acting_as",
+]

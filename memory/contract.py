@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard
 
 from ..eventlog import Command
 from .entry import MemoryEntry
@@ -17,10 +17,25 @@ __all__ = [
     "MemoryStore",
     "Scans",
     "SetsWithExpiry",
+    "check_limit",
     "check_store",
+    "compares_and_sets",
+    "executes",
+    "keeps_turn",
+    "scans",
+    "sets_with_expiry",
 ]
 
 REQUIRED = ("get", "set", "list", "delete", "clear")
+OPTIONAL = (
+    "compare_and_set",
+    "set_with_expiry",
+    "execute",
+    "scan",
+    "get_turn",
+    "advance_turn",
+    "set_turn",
+)
 
 
 class MemoryStore(Protocol):
@@ -75,7 +90,6 @@ class AsyncMemoryStore(Protocol):
         ...
 
 
-@runtime_checkable
 class ComparesAndSets(Protocol):
     """A store whose compare-and-set is atomic over every writer it claims to support."""
 
@@ -86,7 +100,6 @@ class ComparesAndSets(Protocol):
         ...
 
 
-@runtime_checkable
 class SetsWithExpiry(Protocol):
     """A store that keeps an expiry."""
 
@@ -97,7 +110,6 @@ class SetsWithExpiry(Protocol):
         ...
 
 
-@runtime_checkable
 class Executes(Protocol):
     """A store that carries out several commands as one, or none of them."""
 
@@ -112,7 +124,6 @@ class Executes(Protocol):
         ...
 
 
-@runtime_checkable
 class Scans(Protocol):
     """A store that can be read in part."""
 
@@ -123,7 +134,6 @@ class Scans(Protocol):
         ...
 
 
-@runtime_checkable
 class KeepsTurn(Protocol):
     """A store that keeps the turn counter, so that a restart does not revive what had expired."""
 
@@ -138,6 +148,46 @@ class KeepsTurn(Protocol):
     def set_turn(self, turn: int) -> object:
         """Set the turn, up or down."""
         ...
+
+
+def compares_and_sets(store: object) -> TypeGuard[ComparesAndSets]:
+    """Whether `store` has the method of `ComparesAndSets`."""
+    return _offers(store, "compare_and_set")
+
+
+def sets_with_expiry(store: object) -> TypeGuard[SetsWithExpiry]:
+    """Whether `store` has the method of `SetsWithExpiry`."""
+    return _offers(store, "set_with_expiry")
+
+
+def executes(store: object) -> TypeGuard[Executes]:
+    """Whether `store` has the method of `Executes`."""
+    return _offers(store, "execute")
+
+
+def scans(store: object) -> TypeGuard[Scans]:
+    """Whether `store` has the method of `Scans`."""
+    return _offers(store, "scan")
+
+
+def keeps_turn(store: object) -> TypeGuard[KeepsTurn]:
+    """Whether `store` has the methods of `KeepsTurn`, all three."""
+    return _offers(store, "get_turn", "advance_turn", "set_turn")
+
+
+def check_limit(limit: object) -> None:
+    """Refuse what cannot be the `limit` of a scan.
+
+    Raises:
+        TypeError: neither an int nor None (a bool is not an int).
+        ValueError: negative.
+    """
+    if limit is None:
+        return
+    if type(limit) is not int:
+        raise TypeError(f"limit must be an int or None, not {type(limit).__name__}")
+    if limit < 0:
+        raise ValueError(f"limit must not be negative: {limit}")
 
 
 def check_store(store: object, *, asynchronous: bool, twin: str) -> None:
@@ -161,8 +211,16 @@ def check_store(store: object, *, asynchronous: bool, twin: str) -> None:
             f"{kind} is not a {wanted}: it needs the methods {', '.join(REQUIRED)} "
             f"and lacks {', '.join(missing)}"
         )
-    coroutines = [name for name in REQUIRED if inspect.iscoroutinefunction(getattr(store, name))]
-    if asynchronous and len(coroutines) < len(REQUIRED):
+    coroutines = [name for name in REQUIRED + OPTIONAL if _is_asynchronous(getattr(store, name, None))]
+    if asynchronous and not set(REQUIRED) <= set(coroutines):
         raise TypeError(f"{kind} is synchronous; use {twin} with it")
     if not asynchronous and coroutines:
         raise TypeError(f"{kind} has coroutines ({', '.join(coroutines)}); use {twin} with it")
+
+
+def _is_asynchronous(method: object) -> bool:
+    return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
+
+
+def _offers(store: object, *names: str) -> bool:
+    return all(callable(getattr(store, name, None)) for name in names)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..eventlog import AdvanceTurn, Clear, Command, CompareAndSet, Delete, EventLog, SetTurn, Write
+from ..eventlog import Command, EventLog
 from ..eventlog.commands import exact_str
 from ..eventlog.events import moment
 from ..eventlog.runs import Run, find_run
 from ..projections import EntriesProjection, Stored, read_birth, read_entries, read_entry
 from ..projections.entries import PAGE
 from .acting import current_actor
+from .contract import check_limit
 from .entry import MemoryEntry, read_metadata
+from .verbs import CommandVerbs
 
 __all__ = ["EventSourcedStore"]
 
 
-class EventSourcedStore:
+class EventSourcedStore(CommandVerbs):
     """A `MemoryStore` on one run of a log.
 
     Several stores, threads and processes may use one run; every operation is atomic across all of them. The
-    run begins with its first event. Keys are compared exactly, values are kept exactly.
+    run begins with its first event. Keys are compared exactly, values are kept exactly. What was overwritten,
+    deleted or refused stays in the history (see `Timeline`).
 
     Args:
         log: an open log, from `turnlog.open`.
@@ -62,44 +65,6 @@ class EventSourcedStore:
             stored = None if run is None else read_entry(db, run, key)
         return None if stored is None else _entry(stored)
 
-    def set(self, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> int:
-        """Replace value and metadata and clear the expiry; returns the entry's new version.
-
-        The last writer wins, whatever it had read; both values stay in the key's history. Where that matters
-        use `compare_and_set`, or `execute([Write(..., expected_version=...)])`.
-
-        Raises:
-            TypeError, ValueError: bad input; nothing was written.
-            Busy, StorageError: nothing was written.
-        """
-        return self.execute([Write(key, value, metadata)])[0]
-
-    def set_with_expiry(
-        self, key: str, value: str, expires_at_turn: int, metadata: Mapping[str, Any] | None = None
-    ) -> int:
-        """`set`, with the turn (0 … 2**53 - 1) from which on the entry counts as expired."""
-        if expires_at_turn is None:  # pyright: ignore[reportUnnecessaryComparison]
-            raise TypeError("expires_at_turn must be an int, not NoneType")
-        return self.execute([Write(key, value, metadata, expires_at_turn)])[0]
-
-    def compare_and_set(
-        self, key: str, expected: str | None, value: str, metadata: Mapping[str, Any] | None = None
-    ) -> bool:
-        """Set `key` if it holds exactly `expected` (None: if it is missing); whether it did.
-
-        Atomic over every thread and process on the file. Success clears the expiry. A refusal is recorded.
-        Values may have changed and changed back in between; to exclude that compare versions instead.
-        """
-        return self.execute([CompareAndSet(key, expected, value, metadata)])[0]
-
-    def delete(self, key: str) -> None:
-        """Remove `key`; silent, and without a trace in the log, if it is missing."""
-        self.execute([Delete(key)])
-
-    def clear(self) -> None:
-        """Remove every entry, those under reserved prefixes included."""
-        self.execute([Clear()])
-
     def list(self) -> list[MemoryEntry]:
         """Every entry, expired ones included, in birth order, as of one moment."""
         with self._log.reading() as db:
@@ -123,13 +88,13 @@ class EventSourcedStore:
             TypeError, ValueError: bad arguments.
         """
         prefix = exact_str("prefix", prefix)
-        if limit is not None and (type(limit) is not int or limit < 0):
-            raise ValueError(f"limit must be a whole number or None, not {limit!r}")
+        check_limit(limit)
         born = 0
         if after is not None:
+            after = exact_str("after", after)
             with self._log.reading() as db:
                 run = self._find(db)
-                found = None if run is None else read_birth(db, run, exact_str("after", after))
+                found = None if run is None else read_birth(db, run, after)
             if found is None:
                 raise LookupError(f"there is no entry {after!r} to begin behind")
             born = found
@@ -155,14 +120,6 @@ class EventSourcedStore:
         """The run's turn; 0 at first. It lives in the log and survives a restart."""
         head = self._log.head(self._name)
         return 0 if head is None else head.turn
-
-    def advance_turn(self) -> int:
-        """Count the turn up by one; the new turn."""
-        return self.execute([AdvanceTurn()])[0]
-
-    def set_turn(self, turn: int) -> None:
-        """Set the turn (0 … 2**53 - 1), up or down."""
-        self.execute([SetTurn(turn)])
 
     def _scan(self, prefix: str, born: int, limit: int | None) -> Iterator[MemoryEntry]:
         given = 0

@@ -72,7 +72,8 @@ join names on names.id = entries.key
 join events on events.position = entries.content
 """
 _ONE = """
-select entries.version, entries.birth, entries.created_at, entries.expires_at_turn, events.value, events.metadata
+select entries.version, entries.birth, entries.created_at, entries.expires_at_turn, events.value,
+    events.metadata
 from names
 join entries on entries.run = ? and entries.key = names.id
 join events on events.position = entries.content
@@ -144,7 +145,7 @@ class EntriesProjection:
         db.executemany(_UPSERT, [row for row in changed.values() if row is not None])
 
     def _overwrite(self, db: Connection, step: Step) -> bool:
-        """The commonest step, one key given a new value while it lives, with the least work; whether it was."""
+        """The commonest step, a living key given a new value, with the least work; whether it was that."""
         newest = step.recorded[-1]
         event = newest.event
         if type(event) is not EntryWritten or event.birth is None or len(step.recorded) != 1:

@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from ..eventlog import BadAddress
 from ..eventlog.driver import Connection
-from ..eventlog.runs import Head, Lineage, read_head
+from ..eventlog.limits import MAX_TURN
+from ..eventlog.runs import Head, Lineage, read_head, revision_upto
 from .visits import read_visits, visit_end, visit_marks
 
 __all__ = ["Point", "resolve"]
 
-_TURN = re.compile(r"(\d{1,16})(?:\.(\d{1,16}))?", re.ASCII)
-_POSITION = re.compile(r"@(\d{1,18})", re.ASCII)
+_TURN = re.compile(r"(\d{1,40})(?:\.(\d{1,40}))?", re.ASCII)
+_POSITION = re.compile(r"@(\d{1,40})", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT.*", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _FORMS = "a turn (3), a visit (3.1), a position (@120), head, or a UTC time (2026-11-30T02:13Z)"
 
@@ -81,10 +83,10 @@ def resolve(db: Connection, lineage: Lineage, address: str) -> Point:
 
 
 def _turn(db: Connection, lineage: Lineage, head: Head, turn: int, visit: int | None) -> Point:
-    marks = visit_marks(db, lineage, turn, latest=visit is None)
+    marks = visit_marks(db, lineage, head, turn, latest=visit is None) if turn <= MAX_TURN else []
     if not marks:
         raise BadAddress(
-            f"run {lineage.run.name!r} never was at turn {turn}; it visited {_visited(db, lineage)}"
+            f"run {lineage.run.name!r} never was at turn {turn}; it visited {_visited(db, lineage, head)}"
         )
     if visit is not None and not 1 <= visit <= len(marks):
         raise BadAddress(
@@ -111,13 +113,13 @@ def _time(db: Connection, lineage: Lineage, head: Head, address: str) -> Point:
         raise BadAddress(f"{address!r:.80} is no time: {error}; write it like 2026-11-30T02:13Z") from error
     if when.tzinfo is None:
         raise BadAddress(f"{address!r} names no zone; for UTC write {address}Z")
-    # Half a millisecond is lost on neither side: an event stamped at this very millisecond counts.
-    milliseconds = int(when.astimezone(UTC).timestamp() * 1000 + 0.5)
+    # In whole numbers, since a float could miss an event stamped at this very millisecond.
+    milliseconds = (when - _EPOCH) // timedelta(milliseconds=1)
     for run, after, upto in lineage.segments:
         row = db.execute(_NEWEST_BY, (run, after, min(upto, head.revision), milliseconds)).fetchone()
         if row is not None:
             return _point(db, lineage, row[0])
-    first = read_visits(db, lineage)
+    first = read_visits(db, lineage, head)
     begun = next((visit.began_at for visit in first if visit.began_at is not None), None)
     raise BadAddress(f"run {lineage.run.name!r} had no event at {address}; its first was recorded {begun}")
 
@@ -125,20 +127,13 @@ def _time(db: Connection, lineage: Lineage, head: Head, address: str) -> Point:
 def _revision_upto(db: Connection, lineage: Lineage, head: Head, position: int) -> int:
     """The newest revision of the lineage at or before `position`; 0 if there is none."""
     exact = db.execute(_AT_POSITION, (position,)).fetchone()
-    for run, after, upto in lineage.segments:
-        last = min(upto, head.revision)
-        if exact is not None and exact[0] == run and after < exact[1] <= last:
+    for segment in lineage.upto(head.revision):
+        run, after, upto = segment
+        if exact is not None and exact[0] == run and after < exact[1] <= upto:
             return exact[1]
-        # Positions rise with revisions, so the place between two of them is found by halving.
-        low, high = after, last
-        while low < high:
-            middle = (low + high + 1) // 2
-            if db.execute(_AT_REVISION, (run, middle)).fetchone()[0] <= position:
-                low = middle
-            else:
-                high = middle - 1
-        if low > after:
-            return low
+        found = revision_upto(db, segment, position)
+        if found > after:
+            return found
     return 0
 
 
@@ -150,9 +145,9 @@ def _point(db: Connection, lineage: Lineage, revision: int, turn: int | None = N
     return Point(0, 0, 0 if turn is None else turn)
 
 
-def _visited(db: Connection, lineage: Lineage) -> str:
+def _visited(db: Connection, lineage: Lineage, head: Head) -> str:
     """The turns a run visited, as ranges."""
-    turns = sorted({visit.turn for visit in read_visits(db, lineage)})
+    turns = sorted({visit.turn for visit in read_visits(db, lineage, head)})
     ranges: list[list[int]] = []
     for turn in turns:
         if ranges and ranges[-1][1] == turn - 1:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..eventlog import EventLog
+from ..eventlog import Entry, EventLog
 from ..eventlog.driver import Connection
+from ..eventlog.history import entry_at
 from ..eventlog.runs import Lineage, read_head
 from .address import Point
+from .visits import turned_below
 
-__all__ = ["batch_end", "first_batch_end"]
+__all__ = ["batch_end", "first_batch_end", "first_sight"]
 
 _NEXT_BATCH = "select min(revision) from events where run = ? and revision > ? and batch = 0"
 _AT = "select position, turn, batch from events where run = ? and revision = ?"
@@ -40,6 +42,24 @@ def first_batch_end(log: EventLog, lineage: Lineage, holds: Callable[[Point], bo
 def batch_end(db: Connection, lineage: Lineage, revision: int) -> Point:
     """The end of the batch that holds `revision`: the first state anybody saw with it."""
     return _batch_around(db, lineage, revision, read_head(db, lineage.run.id).revision)[1]
+
+
+def first_sight(db: Connection, lineage: Lineage, entry: Entry, end: Point) -> Point | None:
+    """The first batch end from `end` on at which `entry` had not expired; None if there was none.
+
+    `end` must be a batch end at which its key holds `entry`. What had expired is seen again once the turn is
+    set back, if the key still holds it then.
+    """
+    expiry = entry.expires_at_turn
+    if expiry is None or end.turn < expiry:
+        return end
+    for mark in turned_below(db, lineage, expiry, end.revision):
+        later = batch_end(db, lineage, mark)
+        if entry_at(db, lineage, entry.key, later.revision) != entry:
+            return None
+        if later.turn < expiry:
+            return later
+    return None
 
 
 def _batch_around(db: Connection, lineage: Lineage, revision: int, newest: int) -> tuple[int, Point]:

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..eventlog import EventLog, NotFound, Recorded
-from ..eventlog.codec import SELECT_RECORDED, decode
+from ..eventlog.codec import ENTRY_DELETED, SELECT_RECORDED, decode
 from ..eventlog.driver import Connection
-from ..eventlog.runs import Lineage, Segment, name_id
+from ..eventlog.runs import NEWEST_REVISION, Lineage, Segment, name_id
 from ..eventlog.schema import CHANGES, REFUSALS
 from ..eventlog.text import read_text
 from .address import Point
 
-__all__ = ["changed_keys", "key_events", "known_keys", "read_recorded"]
+__all__ = ["changed_keys", "filled_at", "has_key", "key_events", "known_keys", "read_recorded"]
 
 _PAGE = 512
 
+# `indexed by`, because where revisions are bounded on both sides SQLite prefers the index of all revisions,
+# and reads the whole run.
 _KEY_EVENTS = """
 {select} where e.position in (
     select position from (
-        select position, revision from events
+        select position, revision from events indexed by events_changes
         where run = :run and key = :key and revision > :after and revision <= :upto and {changes}
         union all
-        select position, revision from events
+        select position, revision from events indexed by events_refusals
         where run = :run and key = :key and revision > :after and revision <= :upto and {refusals}
         order by revision {direction} limit :limit
     )
@@ -33,6 +35,15 @@ _ASCENDING, _DESCENDING = (
     _KEY_EVENTS.format(select=SELECT_RECORDED, changes=CHANGES, refusals=REFUSALS, direction=direction)
     for direction in ("asc", "desc")
 )
+_FILLED = f"""
+select revision from events indexed by events_changes
+where run = ? and key = ? and revision > ? and revision <= ? and type <> {ENTRY_DELETED} and {CHANGES}
+order by revision limit {_PAGE}
+"""  # noqa: S608 - constants only
+_HAD = f"""
+select exists (select 1 from events where run = :run and key = :key and revision <= :upto and {CHANGES})
+    or exists (select 1 from events where run = :run and key = :key and revision <= :upto and {REFUSALS})
+"""  # noqa: S608 - constants only
 
 _CHANGED = f"""
 select distinct key from events
@@ -51,6 +62,7 @@ with recursive keys (key) as (
     from keys where keys.key is not null
 )
 select names.text from keys join names on names.id = keys.key
+where exists (select 1 from events where run = :run and key = keys.key and revision <= :upto and {CHANGES})
 """  # noqa: S608 - constants only
 _NAME_TEXT = "select text from names where id = ?"
 
@@ -76,22 +88,44 @@ def key_events(
         ident = name_id(db, lineage.run.family, key)
     if ident is None:
         return
-    segments = lineage.segments if reverse else tuple(reversed(lineage.segments))
-    left = limit
-    for segment in segments:
-        for recorded in _segment_events(log, segment, ident, reverse=reverse):
-            if left is not None:
-                if left <= 0:
-                    return
-                left -= 1
-            yield recorded
+    left = NEWEST_REVISION if limit is None else limit
+    for segment in lineage.segments if reverse else reversed(lineage.segments):
+        for page in _pages(log, segment, ident, min(_PAGE, left), reverse=reverse):
+            yield from page[:left]
+            left -= len(page)
+            if left <= 0:
+                return
+
+
+def filled_at(log: EventLog, lineage: Lineage, key: str) -> Iterator[int]:
+    """The revisions at which `key` was written or restored, oldest first; refusals are not even read."""
+    with log.reading() as db:
+        ident = name_id(db, lineage.run.family, key)
+    for run, first, upto in reversed(lineage.segments):
+        after = first
+        while True:
+            with log.reading() as db:
+                rows = db.execute(_FILLED, (run, ident, after, upto)).fetchall()
+            yield from (revision for (revision,) in rows)
+            if len(rows) < _PAGE:
+                break
+            after = rows[-1][0]
+
+
+def has_key(db: Connection, lineage: Lineage, key: str) -> bool:
+    """Whether the run or its ancestors ever changed `key`, or refused to."""
+    ident = name_id(db, lineage.run.family, key)
+    return ident is not None and any(
+        db.execute(_HAD, {"run": run, "key": ident, "upto": upto}).fetchone()[0]
+        for run, _, upto in lineage.segments
+    )
 
 
 def known_keys(db: Connection, lineage: Lineage) -> list[str]:
     """Every key the run or its ancestors ever changed."""
     keys: set[str] = set()
-    for segment in lineage.segments:
-        keys.update(read_text(name) for (name,) in db.execute(_KEYS, {"run": segment.run}).fetchall())
+    for run, _, upto in lineage.segments:
+        keys.update(read_text(name) for (name,) in db.execute(_KEYS, {"run": run, "upto": upto}).fetchall())
     return sorted(keys)
 
 
@@ -101,24 +135,27 @@ def read_recorded(db: Connection, lineage: Lineage, revision: int) -> Recorded:
     Raises:
         NotFound: there is none.
     """
-    for segment in lineage.upto(revision)[:1]:
+    for segment in lineage.upto(min(revision, NEWEST_REVISION))[:1]:
         row = db.execute(
-            f"{SELECT_RECORDED} where e.run = ? and e.revision = ?", (segment.run, revision)
+            f"{SELECT_RECORDED} where e.run = ? and e.revision = ?",
+            (segment.run, min(revision, NEWEST_REVISION)),
         ).fetchone()
         if row is not None:
             return decode(row)
     raise NotFound(f"run {lineage.run.name!r} has no revision {revision}")
 
 
-def _segment_events(log: EventLog, segment: Segment, key: int, *, reverse: bool) -> Iterator[Recorded]:
-    after, upto = segment.after, segment.upto
+def _pages(
+    log: EventLog, segment: Segment, key: int, size: int, *, reverse: bool
+) -> Iterator[list[Recorded]]:
+    """The segment's events of the key in order, at most `size` at a time."""
+    run, after, upto = segment
     while True:
-        bounds = {"run": segment.run, "key": key, "after": after, "upto": upto, "limit": _PAGE}
+        bounds = {"run": run, "key": key, "after": after, "upto": upto, "limit": size}
         with log.reading() as db:
             rows = db.execute(_DESCENDING if reverse else _ASCENDING, bounds).fetchall()
-        for row in rows:
-            yield decode(row)
-        if len(rows) < _PAGE:
+        yield [decode(row) for row in rows]
+        if len(rows) < size:
             return
         if reverse:
             upto = rows[-1][2] - 1

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..eventlog import Entry, EntryDeleted, EntryRestored, Event, Limits, Recorded, Restored, View
+from ..eventlog.commands import exact_str
 from ..memory.reserved import is_reserved
 from .address import Point
 
@@ -22,12 +23,21 @@ class Restore:
         point: where to.
         entries: what lived there, by key; the past cannot change, so it is read before the lock is taken.
         by, reason: who asked and why, as told.
+
+    Raises:
+        TypeError: `by` or `reason` is no text.
     """
 
     point: Point
     entries: Mapping[str, Entry]
     by: str | None = None
     reason: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the types."""
+        for name, told in (("by", self.by), ("reason", self.reason)):
+            if told is not None:
+                exact_str(name, told)
 
     @property
     def agent(self) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +13,7 @@ from ..memory.entry import MemoryEntry, read_metadata
 from ..memory.reserved import is_reserved
 from .address import Point
 
-__all__ = ["Difference", "State", "is_visible", "memory_entry"]
+__all__ = ["Difference", "State", "difference", "is_visible", "memory_entry"]
 
 
 class State(dict[str, MemoryEntry]):
@@ -51,6 +52,15 @@ class Difference:
     after: MemoryEntry | None
 
 
+def difference(before: MemoryEntry | None, after: MemoryEntry | None) -> Difference | None:
+    """How what one key held at two points differs, as agents would see it; None if it does not."""
+    if before is None:
+        return None if after is None else Difference(after.key, "added", None, after)
+    if after is None:
+        return Difference(before.key, "removed", before, None)
+    return None if _shown(before) == _shown(after) else Difference(before.key, "changed", before, after)
+
+
 def is_visible(entry: Entry, turn: int) -> bool:
     """Whether agents would have seen `entry` at `turn`: neither expired nor reserved."""
     expired = entry.expires_at_turn is not None and turn >= entry.expires_at_turn
@@ -67,3 +77,8 @@ def memory_entry(entry: Entry, content: Content) -> MemoryEntry:
         expires_at_turn=entry.expires_at_turn,
         version=entry.version,
     )
+
+
+def _shown(entry: MemoryEntry) -> tuple[str, str, int | None]:
+    # As JSON, where True, 1 and 1.0 differ; the order of an object's members tells nothing.
+    return entry.value, json.dumps(entry.metadata, sort_keys=True), entry.expires_at_turn

@@ -10,8 +10,6 @@ from ..eventlog import (
     BadAddress,
     Content,
     Entry,
-    EntryRestored,
-    EntryWritten,
     EventLog,
     NotFound,
     Recorded,
@@ -19,14 +17,15 @@ from ..eventlog import (
 from ..eventlog.commands import exact_str
 from ..eventlog.driver import Connection
 from ..eventlog.history import content_at, entries_at, entry_at, present_at
-from ..eventlog.runs import Lineage
+from ..eventlog.runs import NEWEST_REVISION, Lineage, read_head
+from ..memory.contract import check_limit
 from ..memory.entry import MemoryEntry
 from ..projections.fold import fold, lineage_events
 from .address import Point, resolve
-from .bisect import batch_end, first_batch_end
-from .changes import changed_keys, key_events, known_keys, read_recorded
+from .bisect import batch_end, first_batch_end, first_sight
+from .changes import changed_keys, filled_at, has_key, key_events, known_keys, read_recorded
 from .restore import Restore
-from .state import Difference, State, is_visible, memory_entry
+from .state import Difference, State, difference, is_visible, memory_entry
 from .visits import Visit, read_visits
 
 __all__ = ["Timeline"]
@@ -112,21 +111,28 @@ class Timeline:
             old, new = resolve(db, self._lineage, before), resolve(db, self._lineage, after)
             found: list[tuple[int, Difference]] = []
             for key in changed_keys(db, self._lineage, old, new):
-                difference = self._difference(db, key, old, new)
-                if difference is not None:
-                    found.append(difference)
+                differing = self._difference(db, key, old, new)
+                if differing is not None:
+                    found.append(differing)
         found.sort(key=lambda pair: pair[0])
-        return [difference for _, difference in found]
+        return [differing for _, differing in found]
 
     def history(self, key: str, *, reverse: bool = False, limit: int | None = None) -> Iterator[Recorded]:
         """Every change of `key` and every refused attempt, oldest first, a page in memory at a time.
 
         A restored entry appears as the `EntryRestored` that points to the original (`original` reads it).
 
+        Args:
+            key: the key, whole.
+            reverse: newest first.
+            limit: at most so many.
+
         Raises:
+            TypeError, ValueError: a key or limit that cannot be.
             NotFound: the run never had such a key.
         """
         key = exact_str("key", key)
+        check_limit(limit)
         with self._log.reading() as db:
             self._check_key(db, key)
         return key_events(self._log, self._lineage, key, reverse=reverse, limit=limit)
@@ -163,13 +169,15 @@ class Timeline:
         Raises:
             NotFound: the run has no such revision.
         """
+        if type(revision) is not int:
+            raise TypeError(f"revision must be an int, not {type(revision).__name__}")
         with self._log.reading() as db:
             return read_recorded(db, self._lineage, revision)
 
     def turns(self) -> list[Visit]:
         """The visits: each stretch the run spent at one turn, oldest first."""
         with self._log.reading() as db:
-            return read_visits(db, self._lineage)
+            return read_visits(db, self._lineage, read_head(db, self._lineage.run.id))
 
     def bisect(self, predicate: Callable[[State], bool]) -> Point | None:
         """The first batch end at which `predicate` holds; None if it does not hold now.
@@ -187,16 +195,13 @@ class Timeline:
         Raises:
             NotFound: the run never had such a key.
         """
-        text = exact_str("text", text)
-        changes = self.history(key)
-        for recorded in changes:
-            if not isinstance(recorded.event, EntryWritten | EntryRestored):
-                continue
-            with self._log.reading() as db:
-                end = batch_end(db, self._lineage, recorded.revision)
-            found = self.entry(key, position=end.position)
-            if found is not None and text in found.value:
-                return end
+        key, text = exact_str("key", key), exact_str("text", text)
+        with self._log.reading() as db:
+            self._check_key(db, key)
+        for revision in filled_at(self._log, self._lineage, key):
+            seen = self._seen_holding(text, key, revision)
+            if seen is not None:
+                return seen
         return None
 
     def restore(
@@ -266,7 +271,9 @@ class Timeline:
             if number is not None and type(number) is not int:
                 raise TypeError(f"{name} must be an int, not {type(number).__name__}")
             if number is not None and number < 0:
-                raise BadAddress(f"{name} must not be negative: {number}")
+                raise BadAddress(f"{name} must not be negative")
+            if number is not None and number > NEWEST_REVISION:
+                raise BadAddress(f"{name} must lie within 0 and 2**63 - 1")
         if turn is not None:
             at = str(turn)
         elif position is not None:
@@ -295,30 +302,27 @@ class Timeline:
         return content_at(db, self._lineage, entry.content)
 
     def _difference(self, db: Connection, key: str, old: Point, new: Point) -> tuple[int, Difference] | None:
-        before = self._visible(db, key, old)
-        after = self._visible(db, key, new)
-        if before is None and after is None:
+        entries = [self._visible(db, key, old), self._visible(db, key, new)]
+        found = difference(*(None if entry is None else self._memory_entry(db, entry) for entry in entries))
+        if found is None:
             return None
-        born = min(entry.birth for entry in (before, after) if entry is not None)
-        first = None if before is None else self._memory_entry(db, before)
-        second = None if after is None else self._memory_entry(db, after)
-        if first is None:
-            return born, Difference(key, "added", None, second)
-        if second is None:
-            return born, Difference(key, "removed", first, None)
-        same = (first.value, first.metadata, first.expires_at_turn) == (
-            second.value,
-            second.metadata,
-            second.expires_at_turn,
-        )
-        return None if same else (born, Difference(key, "changed", first, second))
+        return min(entry.birth for entry in entries if entry is not None), found
 
     def _visible(self, db: Connection, key: str, point: Point) -> Entry | None:
         entry = entry_at(db, self._lineage, key, point.revision)
         return entry if entry is not None and is_visible(entry, point.turn) else None
 
+    def _seen_holding(self, text: str, key: str, revision: int) -> Point | None:
+        """Where agents first saw what `key` held after the batch of `revision`, if `text` was in it."""
+        with self._log.reading() as db:
+            end = batch_end(db, self._lineage, revision)
+            entry = entry_at(db, self._lineage, key, end.revision)
+            if entry is None or text not in self._content(db, entry).value:
+                return None
+            return first_sight(db, self._lineage, entry, end)
+
     def _check_key(self, db: Connection, key: str) -> None:
-        if next(key_events(self._log, self._lineage, key, limit=1), None) is not None:
+        if has_key(db, self._lineage, key):
             return
         near = difflib.get_close_matches(key, known_keys(db, self._lineage), n=3)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

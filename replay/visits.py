@@ -9,10 +9,10 @@ from datetime import datetime
 
 from ..eventlog.driver import Connection
 from ..eventlog.events import moment
-from ..eventlog.runs import Head, Lineage, read_head
+from ..eventlog.runs import Head, Lineage
 from ..eventlog.schema import TURN_MARKS
 
-__all__ = ["Visit", "read_visits", "visit_end", "visit_marks"]
+__all__ = ["Visit", "read_visits", "turned_below", "visit_end", "visit_marks"]
 
 _MARKS = f"""
 select revision, turn from events where run = ? and revision > ? and revision <= ? and {TURN_MARKS}
@@ -25,6 +25,11 @@ order by revision
 _LATEST_OF_TURN = f"""
 select revision from events where run = ? and turn = ? and revision > ? and revision <= ? and {TURN_MARKS}
 order by revision desc limit 1
+"""  # noqa: S608 - constants only
+_MARKS_BELOW = f"""
+select revision from events
+where run = ? and revision > ? and revision <= ? and +turn < ? and {TURN_MARKS}
+order by revision
 """  # noqa: S608 - constants only
 _NEXT_MARK = f"""
 select min(revision) from events where run = ? and revision > ? and revision <= ? and {TURN_MARKS}
@@ -65,10 +70,9 @@ class Visit:
         return f"{self.turn}.{self.visit}"
 
 
-def read_visits(db: Connection, lineage: Lineage) -> list[Visit]:
-    """Every visit of the run, oldest first, those it inherited included."""
-    head = read_head(db, lineage.run.id)
-    marks = list(_all_marks(db, lineage))
+def read_visits(db: Connection, lineage: Lineage, head: Head) -> list[Visit]:
+    """Every visit of the run up to `head`, oldest first, those it inherited included."""
+    marks = list(_all_marks(db, lineage, head))
     ends = [mark - 1 for mark, _ in marks[1:]] + [head.revision]
     counts: Counter[int] = Counter()
     visits: list[Visit] = []
@@ -80,14 +84,16 @@ def read_visits(db: Connection, lineage: Lineage) -> list[Visit]:
     return visits
 
 
-def visit_marks(db: Connection, lineage: Lineage, turn: int, *, latest: bool = False) -> list[int]:
-    """The revision of the mark that began each visit to `turn`, oldest first.
+def visit_marks(
+    db: Connection, lineage: Lineage, head: Head, turn: int, *, latest: bool = False
+) -> list[int]:
+    """The revision of the mark that began each visit to `turn` up to `head`, oldest first.
 
     A run begins at turn 0 without a mark; revision 0 stands for it. With `latest`, only the latest visit.
     """
     query = _LATEST_OF_TURN if latest else _MARKS_OF_TURN
     found: list[int] = []
-    for run, after, upto in lineage.segments:  # newest first
+    for run, after, upto in lineage.upto(head.revision):  # newest first
         found[:0] = [revision for (revision,) in db.execute(query, (run, turn, after, upto)).fetchall()]
         if latest and found:
             return found
@@ -96,18 +102,26 @@ def visit_marks(db: Connection, lineage: Lineage, turn: int, *, latest: bool = F
 
 def visit_end(db: Connection, lineage: Lineage, mark: int, head: Head) -> int:
     """The last revision of the visit that `mark` began; before `mark` if the visit saw no event."""
-    for run, _, upto in reversed(lineage.segments):
+    for run, _, upto in reversed(lineage.upto(head.revision)):
         if mark <= upto:
             (following,) = db.execute(_NEXT_MARK, (run, mark, upto)).fetchone()
             # A segment that ends is followed by a fork's first event, which is a mark.
-            return min(upto, head.revision) if following is None else following - 1
+            return upto if following is None else following - 1
     return head.revision
 
 
-def _all_marks(db: Connection, lineage: Lineage) -> Iterator[tuple[int, int]]:
-    """Revision and turn of the mark of every visit, oldest first."""
+def turned_below(db: Connection, lineage: Lineage, turn: int, after: int) -> Iterator[int]:
+    """The revision of each mark after revision `after` that led to a turn below `turn`, oldest first."""
+    for run, first, upto in reversed(lineage.segments):
+        if upto > after:
+            marks = db.execute(_MARKS_BELOW, (run, max(first, after), upto, turn)).fetchall()
+            yield from (revision for (revision,) in marks)
+
+
+def _all_marks(db: Connection, lineage: Lineage, head: Head) -> Iterator[tuple[int, int]]:
+    """Revision and turn of the mark of every visit up to `head`, oldest first."""
     yield 0, 0
-    for segment in reversed(lineage.segments):
+    for segment in reversed(lineage.upto(head.revision)):
         yield from db.execute(_MARKS, segment).fetchall()
 
 

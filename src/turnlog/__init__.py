@@ -1,7 +1,73 @@
 """turnlog: event-sourced shared memory for teams of AI agents."""
 
 from turnlog._open import open  # noqa: A004
-from turnlog.eventlog import EventLog
-from turnlog.memory.event_sourced import EventSourcedStore
+from turnlog.eventlog import (
+    AdvanceTurn,
+    BadAddress,
+    BadImport,
+    Busy,
+    Clear,
+    Closed,
+    CompareAndSet,
+    Conflict,
+    Corrupt,
+    Delete,
+    EventLog,
+    Limits,
+    NotFound,
+    NotOurs,
+    OutcomeUnknown,
+    RunExists,
+    SetTurn,
+    StorageError,
+    TooNew,
+    TurnlogError,
+    Write,
+)
+from turnlog.memory import (
+    AgentMemory,
+    AsyncMemoryStore,
+    EventSourcedStore,
+    InMemoryStore,
+    MemoryEntry,
+    MemoryStore,
+    SharedEntry,
+    SharedMemory,
+    acting_as,
+)
+from turnlog.replay import Timeline
 
-__all__ = ["EventLog", "EventSourcedStore", "open"]
+__all__ = [
+    "AdvanceTurn",
+    "AgentMemory",
+    "AsyncMemoryStore",
+    "BadAddress",
+    "BadImport",
+    "Busy",
+    "Clear",
+    "Closed",
+    "CompareAndSet",
+    "Conflict",
+    "Corrupt",
+    "Delete",
+    "EventLog",
+    "EventSourcedStore",
+    "InMemoryStore",
+    "Limits",
+    "MemoryEntry",
+    "MemoryStore",
+    "NotFound",
+    "NotOurs",
+    "OutcomeUnknown",
+    "RunExists",
+    "SetTurn",
+    "SharedEntry",
+    "SharedMemory",
+    "StorageError",
+    "Timeline",
+    "TooNew",
+    "TurnlogError",
+    "Write",
+    "acting_as",
+    "open",
+]

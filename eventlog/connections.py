@@ -1,0 +1,192 @@
+"""The connections of one open log: one that writes, those that read, and how they get past a `fork()`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeVar
+
+from . import processes
+from .database import Database
+from .driver import Connection, driver
+from .errors import Closed, StorageError
+
+__all__ = ["Connections", "Reading"]
+
+T = TypeVar("T")
+
+
+class Reading:
+    """A loan of a reading connection; written out, since every read goes through it."""
+
+    __slots__ = ("_connections", "_db", "_thread")
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def __enter__(self) -> Connection:
+        self._thread = threading.get_ident()
+        self._db = self._connections.borrow()
+        return self._db
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connections.give_back(self._db, self._thread, error)
+
+
+class Connections:
+    """Lends the connections of a log to its threads. Readers are kept and lent again.
+
+    Before the process forks, every connection is closed, if need be after a short wait for threads that are
+    reading or writing, and each side opens its own when it next needs one: a child must not inherit any
+    (`processes`). Where that cannot be had, the child's object refuses to work.
+
+    Args:
+        database: the file.
+        first: the connection that prepared it.
+    """
+
+    def __init__(self, database: Database, first: Connection) -> None:
+        self._database = database
+        self._writing = threading.Lock()
+        self._writer = None if database.read_only else first
+        self._writing_thread: int | None = None
+        self._pool = threading.Lock()  # guards the three below
+        self._readers = [first] if database.read_only else []
+        self._reading_threads: list[int] = []  # one item for each connection lent
+        self._closed = False
+        self._abandoned = False
+        processes.watch(self)
+
+    def reading(self) -> Reading:
+        """A connection for reading, in nobody else's hands until the `with` block ends.
+
+        Raises (at its beginning, or in the block):
+            Closed: the log was closed.
+            Busy, StorageError, Corrupt: what SQLite reports, in our terms.
+        """
+        return Reading(self)
+
+    def borrow(self) -> Connection:
+        """See `reading`; `give_back` must follow."""
+        with self._pool:
+            self._check()
+            self._reading_threads.append(threading.get_ident())
+            if self._readers:
+                return self._readers.pop()
+        try:
+            return self._database.connect()
+        except BaseException:
+            with self._pool:
+                self._reading_threads.remove(threading.get_ident())
+            raise
+
+    def give_back(self, db: Connection, thread: int, error: BaseException | None) -> None:
+        """Return what was borrowed by `thread`; `error` is raised in our terms if SQLite raised it."""
+        with self._pool:
+            self._reading_threads.remove(thread)
+            if self._abandoned:
+                processes.keep([db])
+            elif self._closed:
+                db.close()
+            else:
+                self._readers.append(db)
+        if error is not None and isinstance(error, driver().Error):
+            raise self._database.error(error) from error
+
+    def write(self, action: Callable[[Connection], T]) -> T:
+        """Carry out `action` with the writing connection, in nobody else's hands until it ends.
+
+        Raises:
+            Closed, StorageError: the log was closed, or opened to be read only.
+        """
+        with self._writing:
+            return self._write(action)
+
+    def try_write(self, action: Callable[[Connection], T]) -> T:
+        """`write`, unless somebody else of this process is writing.
+
+        Raises:
+            Busy: somebody is.
+        """
+        if not self._writing.acquire(blocking=False):
+            raise self._database.busy()
+        try:
+            return self._write(action)
+        finally:
+            self._writing.release()
+
+    def close(self) -> None:
+        """Release the file, after a write of another thread has ended; closing twice is fine."""
+        with self._writing, self._pool:
+            if not self._closed:
+                self._closed = True
+                processes.forget(self)
+                self._release()
+
+    def in_use_here(self) -> bool:
+        """Whether this very thread is reading or writing, so that it must not wait for itself to end."""
+        thread = threading.get_ident()
+        return self._writing_thread == thread or thread in self._reading_threads
+
+    def pause(self) -> bool:
+        """Before a fork: close everything and let nobody in, unless it is in use; whether that was done."""
+        if not self._writing.acquire(blocking=False):
+            return False
+        if not self._pool.acquire(blocking=False):
+            self._writing.release()
+            return False
+        if self._reading_threads:
+            self.resume()
+            return False
+        self._release()
+        return True
+
+    def resume(self) -> None:
+        """After a fork, on both sides: let everybody in again."""
+        self._pool.release()
+        self._writing.release()
+
+    def renew(self) -> None:
+        """In a child: forget what threads of the parent may have held."""
+        self._database.renew()
+
+    def abandon(self) -> tuple[tuple[int, int], list[Connection]]:
+        """In a child, where the parent could not pause: never work again.
+
+        Returns:
+            The file's device and inode, and the inherited connections, to be kept and never closed.
+        """
+        self._abandoned = True
+        self._writing, self._pool = threading.Lock(), threading.Lock()
+        inherited = self._readers if self._writer is None else [self._writer, *self._readers]
+        self._writer, self._readers = None, []
+        return self._database.identity, inherited
+
+    def _write(self, action: Callable[[Connection], T]) -> T:
+        self._check()
+        if self._database.read_only:
+            raise StorageError(f"{self._database.shown} was opened to be read only; nothing was written")
+        if self._writer is None:
+            self._writer = self._database.connect(writing=True)
+        self._writing_thread = threading.get_ident()
+        try:
+            return action(self._writer)
+        finally:
+            self._writing_thread = None
+
+    def _check(self) -> None:
+        if self._closed:
+            raise Closed(f"{self._database.shown} was closed; open it again")
+        if self._abandoned:
+            raise StorageError(processes.refusal(self._database.shown))
+
+    def _release(self) -> None:
+        self._database.release()
+        while self._readers:
+            self._readers.pop().close()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None

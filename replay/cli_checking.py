@@ -1,0 +1,106 @@
+"""`turnlog verify, doctor`: is the log what it was, and is all well around it. Exit code 1 if not."""
+
+from __future__ import annotations
+
+import click
+
+from .cli_options import database_argument, json_option, reading, verdict
+from .cli_output import Column, Screen, progress
+
+__all__ = ["doctor", "verify"]
+
+_STYLES = {"fine": "", "warning": "yellow", "wrong": "bold red"}
+
+
+@click.command(short_help="Check every hash, and the live table against the log.")
+@database_argument
+@json_option
+def verify(db: str, as_json: bool) -> None:
+    """Check a file from its first event: SQLite's own integrity, every hash, and the live table.
+
+    Prints the head of each run. Whoever keeps those elsewhere can tell later whether the past was altered: a
+    file whose end was cut off, or that was made anew, is in order in itself. Exits with 1 if anything is
+    wrong.
+
+    \b
+    turnlog verify team.db
+    """
+    from .verification import verify as check
+
+    screen = Screen(as_json=as_json)
+    with reading(db) as log:
+        total = max((info.head.position for info in log.runs()), default=0)
+        with progress("verifying", total) as done:
+            found = check(log, progress=done)
+    with verdict(ok=found.ok):
+        if as_json:
+            screen.record(
+                {
+                    "ok": found.ok,
+                    "events": found.events,
+                    "heads": [
+                        {
+                            "run": head.run,
+                            "revision": head.revision,
+                            "turn": head.turn,
+                            "hash": head.hash.hex(),
+                        }
+                        for head in found.heads
+                    ],
+                    "problems": [
+                        {"position": problem.position, "run": problem.run, "what": problem.what}
+                        for problem in found.problems
+                    ],
+                }
+            )
+        else:
+            columns = [
+                Column("run", cut=True, style="bold"),
+                Column("turn", right=True),
+                Column("revision", right=True),
+                Column("head", style="cyan"),
+            ]
+            rows = ([head.run, str(head.turn), str(head.revision), head.hash.hex()] for head in found.heads)
+            screen.table(columns, rows)
+            for problem in found.problems:
+                screen.say(str(problem), "red")
+            if found.ok:
+                runs = f"{len(found.heads):,} run{'' if len(found.heads) == 1 else 's'}"
+                screen.say(f"{found.events:,} events in {runs}: everything holds", "green")
+
+
+@click.command(short_help="The SQLite, the settings and the file around a log.")
+@database_argument
+@json_option
+def doctor(db: str, as_json: bool) -> None:
+    """Look at what surrounds a log: which SQLite reads it and whether that has known faults, how durable a
+    commit is, the file's size and permissions, its tables and guards, and whether its live table is in step.
+
+    Exits with 1 if anything is wrong; a warning is not. `turnlog verify` checks the events themselves.
+
+    \b
+    turnlog doctor team.db
+    """
+    from .doctor import examine
+
+    screen = Screen(as_json=as_json)
+    with reading(db) as log:
+        found = list(examine(log))
+    with verdict(ok=all(finding.level != "wrong" for finding in found)):
+        if as_json:
+            for finding in found:
+                screen.record(
+                    {
+                        "what": finding.what,
+                        "level": finding.level,
+                        "value": finding.value,
+                        "advice": finding.advice or None,
+                    }
+                )
+            return
+        width = max(len(finding.what) for finding in found)
+        for finding in found:
+            mark = "" if finding.level == "fine" else f"{finding.level.upper()}: "
+            screen.say(f"{finding.what:<{width}}  {mark}{finding.value}", _STYLES[finding.level])
+            if finding.advice:
+                screen.say(f"{'':<{width}}  {finding.advice}")

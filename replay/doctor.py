@@ -1,0 +1,162 @@
+"""What surrounds a log: the SQLite that reads it, its settings, its file. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import platform
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ..eventlog import Corrupt, EventLog
+from ..eventlog.driver import Connection, driver
+from ..eventlog.schema import MIGRATIONS, SCHEMA_VERSION
+from ..projections import EntriesProjection
+
+__all__ = ["Finding", "examine", "has_reset_race"]
+
+Level = Literal["fine", "warning", "wrong"]
+
+_SYNCHRONOUS = {
+    0: "off: a power cut can damage the file",
+    1: "os: a commit survives a killed process, not a power cut",
+    2: "disk: a commit returns once it is flushed and survives a power cut",
+    3: "disk: a commit returns once it and its folder are flushed",
+}
+_OBJECTS = "select type, name from sqlite_schema where type <> 'view' and name not like 'sqlite_%'"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at.
+
+    Attributes:
+        what: its name.
+        value: what was found.
+        level: `fine`; `warning`: works, but could be better; `wrong`: must not stay so.
+        advice: what to do, unless it is fine.
+    """
+
+    what: str
+    value: str
+    level: Level = "fine"
+    advice: str = ""
+
+
+def examine(log: EventLog) -> Iterator[Finding]:
+    """Look at everything, quick things first; `turnlog verify` is what reads the events."""
+    yield _sqlite()
+    with log.reading() as db:
+        yield _journal(db)
+        yield Finding("durability", _SYNCHRONOUS[_pragma(db, "synchronous")])
+        yield Finding("format", f"version {_pragma(db, 'user_version')}")
+        yield from _file(db, Path(log.path))
+    yield _guarded(log, "schema", _schema)
+    yield _guarded(log, "projection", _projection)
+    yield _guarded(log, "integrity", _integrity)
+
+
+def has_reset_race(version: tuple[int, ...]) -> bool:
+    """Whether this SQLite can lose a commit when a WAL file is reset while another connection checkpoints it.
+
+    Mended in 3.51.3, and in 3.50.7 and 3.44.6 for those who stay on these (https://www.sqlite.org/wal.html).
+    """
+    mended: dict[tuple[int, ...], int] = {(3, 50): 7, (3, 44): 6}
+    if version[:2] in mended:
+        return version[2] < mended[version[:2]]
+    return version < (3, 51, 3)
+
+
+def _sqlite() -> Finding:
+    module = driver()
+    version: tuple[int, ...] = module.sqlite_version_info
+    value = f"{module.sqlite_version}, by {module.__name__}, Python {platform.python_version()}"
+    if has_reset_race(version):
+        advice = (
+            "with several connections a commit can be lost in a rare race while the WAL file is reset; "
+            "use SQLite 3.51.3 or newer, which the package pysqlite3 brings where it has wheels"
+        )
+        return Finding("sqlite", value, "warning", advice)
+    return Finding("sqlite", value)
+
+
+def _journal(db: Connection) -> Finding:
+    mode = str(_pragma(db, "journal_mode"))
+    if mode != "wal":
+        return Finding("journal", mode, "warning", "it should be wal; opening the log to write sets it")
+    return Finding("journal", mode)
+
+
+def _file(db: Connection, path: Path) -> Iterator[Finding]:
+    facts = path.stat()
+    wal = path.with_name(f"{path.name}-wal")
+    yield Finding("size", _bytes(facts.st_size))
+    yield Finding("wal size", _bytes(wal.stat().st_size if wal.exists() else 0))
+    free, page = _pragma(db, "freelist_count"), _pragma(db, "page_size")
+    yield Finding("free pages", f"{free:,} ({_bytes(free * page)})")
+    mode = stat.S_IMODE(facts.st_mode)
+    if mode & 0o077:
+        who = " and ".join(name for name, bits in (("its group", 0o070), ("others", 0o007)) if mode & bits)
+        yield Finding(
+            "permissions",
+            f"{mode:04o}",
+            "warning",
+            f"{who} can get at what agents wrote; if that is not meant: chmod 600, also for -wal and -shm",
+        )
+    else:
+        yield Finding("permissions", f"{mode:04o}")
+
+
+def _schema(db: Connection) -> Finding:
+    if _pragma(db, "user_version") != SCHEMA_VERSION:
+        return Finding("schema", "older; opening the log to write lifts it")
+    with closing(driver().connect(":memory:", isolation_level=None)) as fresh:
+        MIGRATIONS[0](fresh)
+        expected = set(fresh.execute(_OBJECTS).fetchall())
+    missing = sorted(expected - set(db.execute(_OBJECTS).fetchall()))
+    if missing:
+        shown = ", ".join(f"{kind} {name}" for kind, name in missing)
+        advice = "somebody altered the file; see what `turnlog verify` says, or restore it from a backup"
+        return Finding("schema", f"missing: {shown}", "wrong", advice)
+    return Finding("schema", "whole: every table, index and append-only guard is there")
+
+
+def _projection(db: Connection) -> Finding:
+    present = EntriesProjection()
+    query = "select version, stale_from from projections where name = ?"
+    state = db.execute(query, (present.name,)).fetchone()
+    if state is None or state[0] != present.version:
+        found = "not there yet" if state is None else f"version {state[0]}, this build has {present.version}"
+    elif state[1] is not None:
+        found = f"stale from position {state[1]} on"
+    else:
+        return Finding("projection", "in step with the log")
+    return Finding("projection", found, "warning", "opening the log to write brings it into step")
+
+
+def _integrity(db: Connection) -> Finding:
+    lines = [line for (line,) in db.execute("pragma quick_check(3)").fetchall()]
+    if lines == ["ok"]:
+        return Finding("integrity", "the quick check found nothing")
+    return Finding("integrity", "; ".join(lines), "wrong", "the file is damaged; restore it from a backup")
+
+
+def _guarded(log: EventLog, what: str, look: Callable[[Connection], Finding]) -> Finding:
+    try:
+        with log.reading() as db:
+            return look(db)
+    except Corrupt as error:
+        return Finding(what, str(error), "wrong", "restore the file from a backup")
+
+
+def _pragma(db: Connection, name: str) -> int:
+    return db.execute(f"pragma {name}").fetchone()[0]
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"

@@ -1,0 +1,17 @@
+"""`python -m turnlog` and the command `turnlog`."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; ends the process."""
+    try:
+        from turnlog.replay.cli import turnlog
+
+        turnlog(prog_name="turnlog")
+    except KeyboardInterrupt:  # before the command line was there to take it
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

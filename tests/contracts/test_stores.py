@@ -1,0 +1,74 @@
+"""Every store, held to the contract. A new store joins with one line in `KINDS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from turnlog.eventlog import EventLog, Limits
+from turnlog.memory import EventSourcedStore, InMemoryStore
+from turnlog.projections import EntriesProjection
+
+from .store_contract import SMALL, Clock, StoreContract
+
+
+class Kind(NamedTuple):
+    """A kind of store: its class, and how to open an empty one in a folder."""
+
+    store: type
+    opened: Callable[[Path, Clock, Limits], AbstractContextManager[Any]]
+
+
+@contextmanager
+def _on_disk(folder: Path, clock: Clock, limits: Limits) -> Iterator[EventSourcedStore]:
+    projections = (EntriesProjection(),)
+    file = folder / "store.db"
+    with EventLog(file, projections=projections, durability="os", clock=clock, limits=limits) as log:
+        yield EventSourcedStore(log)
+
+
+KINDS = {
+    "in memory": Kind(
+        InMemoryStore, lambda _, clock, limits: nullcontext(InMemoryStore(clock=clock, limits=limits))
+    ),
+    "event-sourced": Kind(EventSourcedStore, _on_disk),
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test for the stores that have the abilities it needs."""
+    if "kind" in metafunc.fixturenames:
+        methods = getattr(metafunc.function, "needs", ())
+        fitting = {
+            name: kind
+            for name, kind in KINDS.items()
+            if all(callable(getattr(kind.store, method, None)) for method in methods)
+        }
+        metafunc.parametrize("kind", fitting.values(), ids=fitting.keys())
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The clock of the store, standing still."""
+    return Clock()
+
+
+@pytest.fixture
+def store(kind: Kind, tmp_path: Path, clock: Clock) -> Iterator[Any]:
+    """An empty store."""
+    with kind.opened(tmp_path, clock, Limits()) as store:
+        yield store
+
+
+@pytest.fixture
+def small_store(kind: Kind, tmp_path: Path, clock: Clock) -> Iterator[Any]:
+    """An empty store with narrow limits."""
+    with kind.opened(tmp_path, clock, SMALL) as store:
+        yield store
+
+
+class TestStores(StoreContract):
+    """The contract, for every kind of store."""

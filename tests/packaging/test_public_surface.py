@@ -1,0 +1,82 @@
+"""The public names: pinned here, so that none comes or goes unnoticed."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import turnlog
+
+FACE = Path(__file__).resolve().parents[2] / "src" / "turnlog" / "__init__.py"
+
+PUBLIC = [
+    "EventLog",
+    "EventSourcedStore",
+    "open",
+]
+"""Every public name of `turnlog`, sorted. A change here belongs into CHANGELOG.md."""
+
+
+def test_the_public_names_are_the_pinned_ones() -> None:
+    """`turnlog.__all__` is exactly the pinned list."""
+    assert turnlog.__all__ == PUBLIC
+
+
+def test_the_public_names_are_sorted() -> None:
+    """`turnlog.__all__` can be read by a person."""
+    assert sorted(turnlog.__all__) == turnlog.__all__
+
+
+def test_every_imported_name_is_public_and_every_public_name_is_imported() -> None:
+    """What `turnlog/__init__.py` binds and what it declares are the same."""
+    bound = [
+        alias.asname or alias.name
+        for node in ast.parse(FACE.read_text("utf-8")).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    ]
+    assert sorted(bound) == turnlog.__all__
+
+
+def test_the_face_is_a_docstring_imports_and_all() -> None:
+    """Nothing is defined in `turnlog/__init__.py`: each thing lives in the module of its concept."""
+    docstring, *rest = ast.parse(FACE.read_text("utf-8")).body
+    assert isinstance(docstring, ast.Expr)
+    assert isinstance(docstring.value, ast.Constant)
+    *imports, declared = rest
+    assert {type(node) for node in imports} <= {ast.Import, ast.ImportFrom}
+    assert isinstance(declared, ast.Assign)
+    assert ast.unparse(declared.targets[0]) == "__all__"
+
+
+def test_everything_public_says_what_it_is() -> None:
+    """Each public class and function, and each public method of them, has a docstring of its own."""
+    undocumented = [name for name, thing in documented_things() if not own_docstring(thing)]
+    assert undocumented == []
+
+
+def documented_things() -> Iterator[tuple[str, object]]:
+    """Public classes and functions by name, and the public methods and properties the classes define."""
+    for name in turnlog.__all__:
+        thing = getattr(turnlog, name)
+        if inspect.isclass(thing):
+            members = vars(thing).items()
+            yield from ((f"{name}.{key}", member) for key, member in members if is_public_method(key, member))
+        if inspect.isclass(thing) or inspect.isroutine(thing):
+            yield name, thing
+
+
+def is_public_method(name: str, member: object) -> bool:
+    """Whether a class attribute is something a user calls or reads by a method."""
+    kinds = (types.FunctionType, property, classmethod, staticmethod)
+    return not name.startswith("_") and isinstance(member, kinds)
+
+
+def own_docstring(thing: object) -> str | None:
+    """The docstring somebody wrote; what `dataclass` and `NamedTuple` generate does not count."""
+    text = thing.__doc__
+    generated = inspect.isclass(thing) and text is not None and text.startswith(f"{thing.__name__}(")
+    return None if generated else text
