@@ -2,7 +2,7 @@
 
 Everything is decided before anything is written: commands see the present through an overlay of what the
 commands before them decided, and events get their positions, names and hashes in memory. So a list that
-fails half-way leaves nothing to undo.
+fails half-way leaves nothing to undo, and several batches can be written together.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from .chain import (
     attempt_digest,
     content_commitment,
     event_hash,
+    framed_commitment,
     genesis_hash,
     name_commitment,
 )
-from .codec import PAYLOAD_VERSION, Payload, encode
+from .codec import PAYLOAD_VERSION, REFUSED, encode
 from .commands import Command
 from .driver import Connection
 from .entry import Content, Entry
-from .events import EntryDeleted, EntryRestored, EntryWritten, Event, Recorded, Seal
+from .events import EntryWritten, Event, Recorded, Seal
 from .evolve import evolve
-from .history import content_at, entries_at, entry_at
 from .projection import Step
-from .runs import NEWEST_REVISION, Lineage, Run, Segment, find_run, hash_at, lineage, read_head
+from .runs import NEWEST_REVISION, Lineage, Run, Segment, hash_at
+from .tail import Name, RunTail, Tail
 from .text import stored_text, utf8_size
 
-__all__ = ["INSERT_EVENT", "INSERT_NAME", "INSERT_RUN", "Actor", "Batch", "ForkPoint", "Sources"]
+__all__ = ["INSERT_EVENT", "INSERT_NAME", "INSERT_RUN", "Actor", "Batch", "ForkPoint", "Pages", "Sources"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,61 +65,82 @@ class ForkPoint(NamedTuple):
     turn: int
 
 
-class _Name(NamedTuple):
-    id: int
-    commitment: bytes
-
-
-_MAX_POSITION = "select coalesce(max(position), 0) from events"
-_MAX_NAME = "select coalesce(max(id), 0) from names"
-_MAX_RUN = "select coalesce(max(id), 0) from runs"
-_NAME = "select id, commitment from names where text = ? and family = ?"
 INSERT_NAME = "insert into names (id, family, text, salt, commitment) values (?, ?, ?, ?, ?)"
 INSERT_RUN = """
 insert into runs (id, uid, name, family, parent, fork_revision, created_at) values (?, ?, ?, ?, ?, ?, ?)
 """
-INSERT_EVENT = """
+# To bind a None or bytes costs the driver a microsecond each, an integer or a bytearray next to nothing, and
+# most columns of most events are NULL; so NULL travels as NO_NUMBER, "" or an empty blob, which never occur.
+NO_NUMBER = -(2**63)
+INSERT_EVENT = f"""
 insert into events (position, run, revision, batch, turn, type, payload, key, agent, activity, value,
     encoding, metadata, salt, content, expires_at_turn, birth, created_at, detail, recorded_at,
     idempotency_key, hash)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+values (?, ?, ?, ?, ?, ?, ?, nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), ?,
+    ?, nullif(?, ''), nullif(?, x''), nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}),
+    nullif(?, {NO_NUMBER}), nullif(?, ''), ?, nullif(?, x''), ?)
+"""  # noqa: S608 - a constant only
+
+
+_ABSENT = (NO_NUMBER, framed_commitment(None))
+_NO_BYTES = bytearray()
+
+
+class Pages:
+    """What the batches of one transaction decided, about to be written to the tables."""
+
+    def __init__(self) -> None:
+        self.names: list[tuple[Any, ...]] = []
+        self.runs: list[tuple[Any, ...]] = []
+        self.events: list[tuple[Any, ...]] = []
+        self.steps: list[Step] = []
+        self.ends: list[RunTail] = []
+
+    def write(self, db: Connection) -> None:
+        """Write names, runs and events, in this order."""
+        if self.names:
+            db.executemany(INSERT_NAME, self.names)
+        if self.runs:
+            db.executemany(INSERT_RUN, self.runs)
+        if len(self.events) == 1:
+            db.execute(INSERT_EVENT, self.events[0])
+        else:
+            db.executemany(INSERT_EVENT, self.events)
 
 
 class Batch:
     """The next batch of one run, being decided; a `View` for the commands that decide it.
 
-    Made and used inside a write transaction. `execute` and `append` collect; `flush` writes.
+    It changes nothing but itself: `write` gives what it decided to a `Pages`, and `keep` to the tail it began
+    from, so that the next batch of the same transaction goes on from there. One that failed is just dropped.
 
     Args:
         db: the connection whose transaction it is.
+        tail: the end of the log.
         run_name: the run to append to; it begins with this batch if it does not exist.
         sources: clock, uids and salts.
         fork: where the run begins, if it is to be a fork; then it must not exist yet.
     """
 
     def __init__(
-        self, db: Connection, run_name: str, sources: Sources, fork: ForkPoint | None = None
+        self, db: Connection, tail: Tail, run_name: str, sources: Sources, fork: ForkPoint | None = None
     ) -> None:
         self._db = db
+        self._tail = tail
         self._sources = sources
         self._now = sources.clock()
-        self._new_names: list[tuple[int, int, str | bytes, bytes, bytes]] = []
-        self._names: dict[str, _Name] = {}
-        self._next_name = 0
+        self._position = tail.position
+        self._last_name = tail.last_name
+        self._names: dict[str, Name] = {}
+        self._new_names: list[tuple[Any, ...]] = []
+        self._new_run: tuple[Any, ...] | None = None
         self._entries: dict[str, Entry | None] = {}
         self._contents: dict[int, Content] = {}
         self._rows: list[tuple[Any, ...]] = []
         self._recorded: list[Recorded] = []
-        self._position = int(db.execute(_MAX_POSITION).fetchone()[0])
-        run = find_run(db, run_name)
-        self._new_run: Run | None = None
-        if run is None:
-            self._begin(run_name, fork)
-        else:
-            head = read_head(db, run.id)
-            self._run, self._lineage = run, lineage(db, run)
-            self._revision, self._turn, self._hash = head.revision, head.turn, head.hash
+        self._end = tail.run(db, run_name) or self._begin(run_name, fork)
+        self._run = self._end.run
+        self._revision, self._turn, self._hash = self._end.revision, self._end.turn, self._end.hash
 
     # -- the view of the present
 
@@ -129,21 +151,19 @@ class Batch:
 
     def entry(self, key: str) -> Entry | None:
         """What `key` holds after what has been decided so far."""
-        if key not in self._entries:
-            self._entries[key] = entry_at(self._db, self._lineage, key, self._stored_revision)
-        return self._entries[key]
+        return self._entries[key] if key in self._entries else self._end.entry(self._db, key)
 
     def entries(self) -> list[Entry]:
         """Every living entry after what has been decided so far, in birth order."""
-        stored = {entry.key: entry for entry in entries_at(self._db, self._lineage, self._stored_revision)}
-        present = [entry for entry in (stored | self._entries).values() if entry is not None]
-        present.sort(key=lambda entry: entry.birth)
-        return present
+        present = self._end.living(self._db) | self._entries
+        living = [entry for entry in present.values() if entry is not None]
+        living.sort(key=lambda entry: entry.birth)
+        return living
 
     def content(self, entry: Entry) -> Content:
         """The text that `entry` points to."""
         pending = self._contents.get(entry.content)
-        return pending if pending is not None else content_at(self._db, self._lineage, entry.content)
+        return pending if pending is not None else self._end.content(self._db, entry)
 
     def seal(self, text: str) -> Seal:
         """Length and salted digest of `text`."""
@@ -154,11 +174,7 @@ class Batch:
 
     def changes(self, key: str) -> bool:
         """Whether what has been decided so far changes `key`."""
-        return any(
-            isinstance(recorded.event, EntryWritten | EntryDeleted | EntryRestored)
-            and recorded.event.key == key
-            for recorded in self._recorded
-        )
+        return key in self._entries
 
     def execute(self, commands: Sequence[Command[Any]], actor: Actor) -> list[Any]:
         """Decide `commands` in order; one outcome each.
@@ -169,7 +185,7 @@ class Batch:
         outcomes: list[Any] = []
         for command in commands:
             before = len(self._recorded)
-            acting = actor if command.agent is None else actor._replace(agent=command.agent)
+            acting = actor if command.agent is None else Actor(command.agent, actor.activity)
             for event in command.decide(self):
                 self.append(event, acting)
             outcomes.append(command.outcome(self._recorded[before:]))
@@ -177,88 +193,109 @@ class Batch:
 
     def append(self, event: Event, actor: Actor) -> Recorded:
         """Give `event` its place at the end of the batch."""
-        salt = self._sources.random_bytes(SALT_SIZE) if type(event) is EntryWritten else b""
-        payload = encode(event, salt)
-        if payload.turn is not None:
-            self._turn = payload.turn
-        key = None if payload.key is None else self._name(payload.key)
-        agent = None if actor.agent is None else self._name(actor.agent)
-        activity = None if actor.activity is None else self._name(actor.activity)
-        self._position += 1
-        self._revision += 1
-        offset = len(self._rows)
-        self._hash = self._hash_of(payload, offset, key, agent, activity)
-        recorded = Recorded(
-            self._position,
-            self._run.name,
-            self._revision,
-            offset,
-            self._turn,
-            actor.agent,
-            actor.activity,
-            self._now,
-            event,
+        written = type(event) is EntryWritten
+        salt = self._sources.random_bytes(SALT_SIZE) if written else None
+        kind, name, value, metadata, salt, content, expires_at_turn, birth, created_at, detail, turn = encode(
+            event, salt
+        )
+        if turn is not None:
+            self._turn = turn
+        key, key_frame = _ABSENT if name is None else self._name(name)
+        agent, agent_frame = _ABSENT if actor.agent is None else self._name(actor.agent)
+        activity, activity_frame = _ABSENT if actor.activity is None else self._name(actor.activity)
+        position = self._position = self._position + 1
+        revision = self._revision = self._revision + 1
+        offset, now, turn = len(self._rows), self._now, self._turn
+        newest = self._hash = event_hash(
             self._hash,
+            revision,
+            offset,
+            turn,
+            kind,
+            PAYLOAD_VERSION,
+            key_frame,
+            agent_frame,
+            activity_frame,
+            None if salt is None else content_commitment(salt, value, metadata),
+            0,
+            content,
+            expires_at_turn,
+            birth,
+            created_at,
+            detail,
+            now,
+            None,
         )
         self._rows.append(
             (
-                self._position,
+                position,
                 self._run.id,
-                self._revision,
+                revision,
                 offset,
-                self._turn,
-                payload.type,
+                turn,
+                kind,
                 PAYLOAD_VERSION,
-                key and key.id,
-                agent and agent.id,
-                activity and activity.id,
-                payload.value,
+                key,
+                agent,
+                activity,
+                value,
                 0,
-                payload.metadata,
-                payload.salt,
-                payload.content,
-                payload.expires_at_turn,
-                payload.birth,
-                payload.created_at,
-                payload.detail,
-                self._now,
-                None,
-                self._hash,
+                metadata or "",
+                _NO_BYTES if salt is None else bytearray(salt),
+                NO_NUMBER if content is None else content,
+                NO_NUMBER if expires_at_turn is None else expires_at_turn,
+                NO_NUMBER if birth is None else birth,
+                NO_NUMBER if created_at is None else created_at,
+                detail or "",
+                now,
+                _NO_BYTES,
+                bytearray(newest),
             )
         )
+        recorded = Recorded(
+            position,
+            self._run.name,
+            revision,
+            offset,
+            turn,
+            actor.agent,
+            actor.activity,
+            now,
+            event,
+            newest,
+        )
         self._recorded.append(recorded)
-        self._evolve(recorded)
+        if written:
+            self._contents[revision] = Content(event.value, event.metadata, actor.agent)
+        if name is not None and kind != REFUSED:
+            self._entries[name] = evolve(self.entry(name), recorded)
         return recorded
 
-    def flush(self) -> Step | None:
-        """Write what was decided into the transaction; None if that is nothing."""
+    def keep(self, pages: Pages) -> None:
+        """Let what was decided stand: hand it to `pages` to be written, and go on from it."""
         if not self._rows:
-            return None
-        self._db.executemany(INSERT_NAME, self._new_names)
+            return
+        end = self._end
+        if self._new_names:
+            pages.names += self._new_names
+            end.names.update(self._names)
+        pages.events += self._rows
         if self._new_run is not None:
-            run = self._new_run
-            name = self._names[run.name]
-            self._db.execute(
-                INSERT_RUN,
-                (run.id, run.uid, name.id, run.family, run.parent, run.fork_revision, run.created_at),
-            )
-        self._db.executemany(INSERT_EVENT, self._rows)
-        changed = {
-            self._names[event.key].id: self._entries[event.key]
-            for event in (recorded.event for recorded in self._recorded)
-            if isinstance(event, EntryWritten | EntryDeleted | EntryRestored)
-        }
-        return Step(self._lineage, self._recorded, changed)
+            pages.runs.append(self._new_run)
+            self._tail.last_run = self._run.id
+            self._tail.add(self._end)
+        self._tail.position, self._tail.last_name = self._position, self._last_name
+        end.revision, end.turn, end.hash = self._revision, self._turn, self._hash
+        end.entries.update(self._entries)
+        end.contents.update(self._contents)
+        pages.ends.append(end)
+        changed = {self._name(key).id: entry for key, entry in self._entries.items()}
+        pages.steps.append(Step(end.lineage, self._recorded, changed))
 
     # -- inside
 
-    @property
-    def _stored_revision(self) -> int:
-        """The newest revision that is in the table already."""
-        return self._revision - len(self._rows)
-
-    def _begin(self, name: str, fork: ForkPoint | None) -> None:
-        ident = int(self._db.execute(_MAX_RUN).fetchone()[0]) + 1
+    def _begin(self, name: str, fork: ForkPoint | None) -> RunTail:
+        ident = self._tail.last_run + 1
         uid = self._sources.new_uid()
         source = None if fork is None else fork.source.upto(fork.revision)
         if fork is None or not source:  # a fork of the empty beginning shares no event with anybody
@@ -266,61 +303,21 @@ class Batch:
         else:
             family, parent, revision = fork.source.run.family, source[0].run, fork.revision
             before = hash_at(self._db, parent, revision)
-        self._run = self._new_run = Run(ident, uid, name, family, parent, revision, self._now)
-        self._lineage = Lineage(self._run, (Segment(ident, revision, NEWEST_REVISION), *(source or ())))
-        self._revision, self._turn = revision, 0 if fork is None else fork.turn
-        self._hash = genesis_hash(uid, self._name(name).commitment, self._now, before)
+        run = Run(ident, uid, name, family, parent, revision, self._now)
+        past = Lineage(run, (Segment(ident, revision, NEWEST_REVISION), *(source or ())))
+        self._end = RunTail(past, revision, 0 if fork is None else fork.turn, b"")
+        interned = self._name(name)
+        self._end.hash = genesis_hash(uid, interned.commitment, self._now, before)
+        self._new_run = (ident, uid, interned.id, family, parent, revision, self._now)
+        return self._end
 
-    def _name(self, name: str) -> _Name:
-        known = self._names.get(name)
+    def _name(self, text: str) -> Name:
+        known = self._end.names.get(text) or self._names.get(text) or self._end.name(self._db, text)
         if known is None:
-            stored = stored_text(name)
-            row = self._db.execute(_NAME, (stored, self._run.family)).fetchone()
-            known = self._new_name(name, stored) if row is None else _Name(*row)
-            self._names[name] = known
+            salt = self._sources.random_bytes(SALT_SIZE)
+            commitment = name_commitment(salt, text)
+            self._last_name += 1
+            known = self._names[text] = Name(self._last_name, framed_commitment(commitment))
+            family = self._end.run.family
+            self._new_names.append((self._last_name, family, stored_text(text), salt, commitment))
         return known
-
-    def _new_name(self, name: str, stored: str | bytes) -> _Name:
-        if not self._next_name:
-            self._next_name = int(self._db.execute(_MAX_NAME).fetchone()[0]) + 1
-        salt = self._sources.random_bytes(SALT_SIZE)
-        new = _Name(self._next_name, name_commitment(salt, name))
-        self._new_names.append((new.id, self._run.family, stored, salt, new.commitment))
-        self._next_name += 1
-        return new
-
-    def _hash_of(
-        self, payload: Payload, offset: int, key: _Name | None, agent: _Name | None, activity: _Name | None
-    ) -> bytes:
-        committed = (
-            None
-            if payload.salt is None
-            else content_commitment(payload.salt, payload.value, payload.metadata)
-        )
-        return event_hash(
-            self._hash,
-            self._revision,
-            offset,
-            self._turn,
-            payload.type,
-            PAYLOAD_VERSION,
-            key and key.commitment,
-            agent and agent.commitment,
-            activity and activity.commitment,
-            committed,
-            0,
-            payload.content,
-            payload.expires_at_turn,
-            payload.birth,
-            payload.created_at,
-            payload.detail,
-            self._now,
-            None,
-        )
-
-    def _evolve(self, recorded: Recorded) -> None:
-        event = recorded.event
-        if isinstance(event, EntryWritten | EntryDeleted | EntryRestored):
-            self._entries[event.key] = evolve(self.entry(event.key), recorded)
-        if isinstance(event, EntryWritten):
-            self._contents[recorded.revision] = Content(event.value, event.metadata, recorded.agent)

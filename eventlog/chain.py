@@ -17,6 +17,7 @@ __all__ = [
     "attempt_digest",
     "content_commitment",
     "event_hash",
+    "framed_commitment",
     "genesis_hash",
     "name_commitment",
 ]
@@ -36,6 +37,8 @@ _EVENT = b"turnlog.event.1\n"
 _ABSENT = b"\x00"
 _INTEGER = struct.Struct(">Bq")
 _TEXT = struct.Struct(">BQ")
+_ENCODING_0 = _INTEGER.pack(1, 0)
+_FRAMED_32 = _TEXT.pack(3, 32)
 _FIVE_INTEGERS = struct.Struct(">BqBqBqBqBq")
 
 
@@ -57,7 +60,12 @@ def name_commitment(salt: bytes, name: str) -> bytes:
 
 def content_commitment(salt: bytes, value: str | bytes | None, metadata: str | None) -> bytes:
     """What a chain holds instead of value and metadata, as stored: 32 bytes."""
-    return sha256(_CONTENT + salt + _field(value) + _field(metadata)).digest()
+    if type(value) is not str or metadata is None:
+        return sha256(_CONTENT + salt + _field(value) + _field(metadata)).digest()
+    text, more = value.encode(), metadata.encode()
+    return sha256(
+        b"".join((_CONTENT, salt, _TEXT.pack(2, len(text)), text, _TEXT.pack(2, len(more)), more))
+    ).digest()
 
 
 def attempt_digest(salt: bytes, text: str) -> bytes:
@@ -78,6 +86,11 @@ def genesis_hash(uid: str, run_name: bytes, created_at: int, parent: bytes) -> b
     return sha256(_GENESIS + b"".join(map(_field, fields))).digest()
 
 
+def framed_commitment(commitment: bytes | None) -> bytes:
+    """A commitment as a field of the frame, ready to be hashed again and again."""
+    return _ABSENT if commitment is None else _FRAMED_32 + commitment
+
+
 def event_hash(
     previous: bytes,
     revision: int,
@@ -85,9 +98,9 @@ def event_hash(
     turn: int,
     kind: int,
     payload: int,
-    key: bytes | None,
-    agent: bytes | None,
-    activity: bytes | None,
+    key: bytes,
+    agent: bytes,
+    activity: bytes,
     content_hash: bytes | None,
     encoding: int,
     content: int | None,
@@ -100,23 +113,27 @@ def event_hash(
 ) -> bytes:
     """The hash of one event: its tag, the hash before it, and every column but position, run and hash.
 
-    `key`, `agent` and `activity` are commitments of names, `content_hash` is the commitment of value and
-    metadata; each is absent where the event has none.
+    `key`, `agent` and `activity` are `framed_commitment`s of names; `content_hash` is the commitment of value
+    and metadata. Written out field by field, since every append and every check runs through it.
     """
     return sha256(
-        _EVENT
-        + previous
-        + _FIVE_INTEGERS.pack(1, revision, 1, batch, 1, turn, 1, kind, 1, payload)
-        + _field(key)
-        + _field(agent)
-        + _field(activity)
-        + _field(content_hash)
-        + _field(encoding)
-        + _field(content)
-        + _field(expires_at_turn)
-        + _field(birth)
-        + _field(created_at)
-        + _field(detail)
-        + _field(recorded_at)
-        + _field(idempotency_key)
+        b"".join(
+            (
+                _EVENT,
+                previous,
+                _FIVE_INTEGERS.pack(1, revision, 1, batch, 1, turn, 1, kind, 1, payload),
+                key,
+                agent,
+                activity,
+                _ABSENT if content_hash is None else _FRAMED_32 + content_hash,
+                _ENCODING_0 if encoding == 0 else _INTEGER.pack(1, encoding),
+                _ABSENT if content is None else _INTEGER.pack(1, content),
+                _ABSENT if expires_at_turn is None else _INTEGER.pack(1, expires_at_turn),
+                _ABSENT if birth is None else _INTEGER.pack(1, birth),
+                _ABSENT if created_at is None else _INTEGER.pack(1, created_at),
+                _ABSENT if detail is None else _field(detail),
+                _INTEGER.pack(1, recorded_at),
+                _ABSENT if idempotency_key is None else _field(idempotency_key),
+            )
+        )
     ).digest()

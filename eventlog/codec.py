@@ -5,7 +5,7 @@ The numbers of the types and the members of `detail` are part of the file format
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, assert_never, cast
+from typing import Any, assert_never, cast
 
 from .errors import Corrupt
 from .events import (
@@ -23,7 +23,16 @@ from .events import (
 )
 from .text import json_text, read_json, read_text, stored_text
 
-__all__ = ["CODES", "ENTRY_DELETED", "PAYLOAD_VERSION", "SELECT_RECORDED", "Payload", "decode", "encode"]
+__all__ = [
+    "CODES",
+    "ENTRY_DELETED",
+    "PAYLOAD_VERSION",
+    "REFUSED",
+    "SELECT_RECORDED",
+    "Payload",
+    "decode",
+    "encode",
+]
 
 CODES: dict[type[Event], int] = {
     EntryWritten: 1,
@@ -38,6 +47,7 @@ CODES: dict[type[Event], int] = {
 """The number each type of event is stored as."""
 
 ENTRY_DELETED = CODES[EntryDeleted]
+REFUSED = CODES[WriteRefused]
 
 PAYLOAD_VERSION = 1
 """The version of every type's payload that this build writes."""
@@ -56,57 +66,63 @@ left join names activity_name on activity_name.id = e.activity
 """What `decode` reads; a `where` and an `order by` on `e` follow."""
 
 
-class Payload(NamedTuple):
-    """The columns of an event that depend on its type, in stored form; `key` is still a name."""
+Payload = tuple[
+    int,  # type
+    str | None,  # key, still a name
+    str | bytes | None,  # value
+    str | None,  # metadata
+    bytes | None,  # salt
+    int | None,  # content
+    int | None,  # expires_at_turn
+    int | None,  # birth
+    int | None,  # created_at
+    str | None,  # detail
+    int | None,  # turn, where the event changes it
+]
+"""The columns of an event that depend on its type, in stored form."""
 
-    type: int
-    key: str | None = None
-    value: str | bytes | None = None
-    metadata: str | None = None
-    salt: bytes | None = None
-    content: int | None = None
-    expires_at_turn: int | None = None
-    birth: int | None = None
-    created_at: int | None = None
-    detail: str | None = None
-    turn: int | None = None
 
-
-def encode(event: Event, salt: bytes) -> Payload:
-    """The columns for `event`; `salt` is used where the event has content to commit to."""
+def encode(event: Event, salt: bytes | None) -> Payload:
+    """The columns for `event`; `salt` is for the commitment of an `EntryWritten`."""
+    if type(event) is EntryWritten:
+        return (
+            1,
+            event.key,
+            stored_text(event.value),
+            event.metadata,
+            salt,
+            None,
+            event.expires_at_turn,
+            event.birth,
+            event.created_at,
+            None,
+            None,
+        )
     code = CODES[type(event)]
+    key = value = metadata = content = expires_at_turn = birth = created_at = turn = None
+    detail: dict[str, object] = {}
     match event:
-        case EntryWritten(key, value, metadata, expires_at_turn, birth, created_at):
-            return Payload(
-                code, key, stored_text(value), metadata, salt, None, expires_at_turn, birth, created_at
-            )
-        case EntryDeleted(key):
-            return Payload(code, key)
+        case EntryDeleted():
+            key = event.key
         case EntryRestored(key, content, birth, created_at, expires_at_turn):
-            return Payload(
-                code,
-                key,
-                content=content,
-                expires_at_turn=expires_at_turn,
-                birth=birth,
-                created_at=created_at,
-            )
+            pass
         case TurnAdvanced(turn) | TurnSet(turn):
-            return Payload(code, turn=turn)
+            pass
         case RunForked(parent, revision, turn):
-            return Payload(code, detail=json_text({"parent": parent, "revision": revision}), turn=turn)
+            detail = {"parent": parent, "revision": revision}
         case Restored(turn, to, by, reason):
             told = {"to": to, "by": by, "reason": reason}
-            detail = json_text({name: value for name, value in told.items() if value is not None})
-            return Payload(code, detail=detail, turn=turn)
+            detail = {name: fact for name, fact in told.items() if fact is not None}
         case WriteRefused(key, reason, found_version, attempt, expected_version):
-            facts: dict[str, object] = {"reason": reason, "found": found_version}
+            salt = attempt.salt
+            detail = {"reason": reason, "found": found_version}
             if expected_version is not None:
-                facts["expected"] = expected_version
-            facts |= {"length": attempt.length, "digest": attempt.digest.hex()}
-            return Payload(code, key, salt=attempt.salt, detail=json_text(facts))
+                detail["expected"] = expected_version
+            detail |= {"length": attempt.length, "digest": attempt.digest.hex()}
         case _:
             assert_never(event)
+    text = json_text(detail) if detail or isinstance(event, Restored) else None
+    return (code, key, value, metadata, salt, content, expires_at_turn, birth, created_at, text, turn)
 
 
 def decode(row: tuple[Any, ...]) -> Recorded:

@@ -124,8 +124,7 @@ class Write:
 
     def __post_init__(self, metadata: Mapping[str, object] | None) -> None:
         """Check types and freeze the metadata."""
-        object.__setattr__(self, "key", exact_str("key", self.key))
-        object.__setattr__(self, "value", exact_str("value", self.value))
+        _make_exact(self, "key", "value")
         if self.expires_at_turn is not None:
             check_turn("expires_at_turn", self.expires_at_turn)
         if self.expected_version is not None:
@@ -182,10 +181,9 @@ class CompareAndSet:
 
     def __post_init__(self, metadata: Mapping[str, object] | None) -> None:
         """Check types and freeze the metadata."""
-        object.__setattr__(self, "key", exact_str("key", self.key))
-        object.__setattr__(self, "value", exact_str("value", self.value))
+        _make_exact(self, "key", "value")
         if self.expected is not None:
-            object.__setattr__(self, "expected", exact_str("expected", self.expected))
+            _make_exact(self, "expected")
         object.__setattr__(self, "metadata_json", metadata_text(metadata))
         object.__setattr__(self, "agent", metadata_agent(metadata))
 
@@ -225,7 +223,7 @@ class Delete:
 
     def __post_init__(self) -> None:
         """Check the type."""
-        object.__setattr__(self, "key", exact_str("key", self.key))
+        _make_exact(self, "key")
 
     def check(self, limits: Limits) -> None:
         """See `Command.check`."""
@@ -363,6 +361,14 @@ def exact_str(what: str, text: object) -> str:
     if not isinstance(text, str):
         raise TypeError(f"{what} must be a str, not {type(text).__name__}")
     return str.__str__(text)
+
+
+def _make_exact(command: object, *names: str) -> None:
+    """Let the named attributes of a command be plain `str`, whatever subclass of it came."""
+    for name in names:
+        text = getattr(command, name)
+        if type(text) is not str:
+            object.__setattr__(command, name, exact_str(name, text))
 
 
 def _check_content(limits: Limits, key: str, value: str, metadata: str | None) -> None:

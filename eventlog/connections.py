@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 from typing import TypeVar
 
 from . import processes
 from .database import Database
-from .driver import Connection
+from .driver import Connection, driver
 from .errors import Closed, StorageError
 
-__all__ = ["Connections"]
+__all__ = ["Connections", "Reading"]
 
 T = TypeVar("T")
+
+
+class Reading:
+    """A loan of a reading connection; written out, since every read goes through it."""
+
+    __slots__ = ("_connections", "_db", "_thread")
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def __enter__(self) -> Connection:
+        self._thread = threading.get_ident()
+        self._db = self._connections.borrow()
+        return self._db
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connections.give_back(self._db, self._thread, error)
 
 
 class Connections:
@@ -41,41 +60,63 @@ class Connections:
         self._abandoned = False
         processes.watch(self)
 
-    @contextmanager
-    def reading(self) -> Generator[Connection]:
-        """A connection for reading, in nobody else's hands until the block ends.
+    def reading(self) -> Reading:
+        """A connection for reading, in nobody else's hands until the `with` block ends.
 
-        Raises:
+        Raises (at its beginning, or in the block):
             Closed: the log was closed.
             Busy, StorageError, Corrupt: what SQLite reports, in our terms.
         """
-        thread = threading.get_ident()
+        return Reading(self)
+
+    def borrow(self) -> Connection:
+        """See `reading`; `give_back` must follow."""
         with self._pool:
             self._check()
-            db = self._readers.pop() if self._readers else None
-            self._reading_threads.append(thread)
+            self._reading_threads.append(threading.get_ident())
+            if self._readers:
+                return self._readers.pop()
         try:
-            if db is None:
-                db = self._database.connect()
-            with self._database.errors():
-                yield db
-        finally:
-            self._give_back(db, thread)
+            return self._database.connect()
+        except BaseException:
+            with self._pool:
+                self._reading_threads.remove(threading.get_ident())
+            raise
 
-    def transact(self, action: Callable[[Connection], T]) -> T:
-        """Carry out `action` in a write transaction; see `EventLog.transact`."""
+    def give_back(self, db: Connection, thread: int, error: BaseException | None) -> None:
+        """Return what was borrowed by `thread`; `error` is raised in our terms if SQLite raised it."""
+        with self._pool:
+            self._reading_threads.remove(thread)
+            if self._abandoned:
+                processes.keep([db])
+            elif self._closed:
+                db.close()
+            else:
+                self._readers.append(db)
+        if error is not None and isinstance(error, driver().Error):
+            raise self._database.error(error) from error
+
+    def write(self, action: Callable[[Connection], T]) -> T:
+        """Carry out `action` with the writing connection, in nobody else's hands until it ends.
+
+        Raises:
+            Closed, StorageError: the log was closed, or opened to be read only.
+        """
         with self._writing:
-            self._check()
-            if self._database.read_only:
-                raise StorageError(f"{self._database.shown} was opened to be read only; nothing was written")
-            if self._writer is None:
-                self._writer = self._database.connect()
-            writer = self._writer
-            self._writing_thread = threading.get_ident()
-            try:
-                return self._database.transact(writer, lambda: action(writer))
-            finally:
-                self._writing_thread = None
+            return self._write(action)
+
+    def try_write(self, action: Callable[[Connection], T]) -> T:
+        """`write`, unless somebody else of this process is writing.
+
+        Raises:
+            Busy: somebody is.
+        """
+        if not self._writing.acquire(blocking=False):
+            raise self._database.busy()
+        try:
+            return self._write(action)
+        finally:
+            self._writing.release()
 
     def close(self) -> None:
         """Release the file, after a write of another thread has ended; closing twice is fine."""
@@ -108,6 +149,10 @@ class Connections:
         self._pool.release()
         self._writing.release()
 
+    def renew(self) -> None:
+        """In a child: forget what threads of the parent may have held."""
+        self._database.renew()
+
     def abandon(self) -> tuple[tuple[int, int], list[Connection]]:
         """In a child, where the parent could not pause: never work again.
 
@@ -120,25 +165,26 @@ class Connections:
         self._writer, self._readers = None, []
         return self._database.identity, inherited
 
+    def _write(self, action: Callable[[Connection], T]) -> T:
+        self._check()
+        if self._database.read_only:
+            raise StorageError(f"{self._database.shown} was opened to be read only; nothing was written")
+        if self._writer is None:
+            self._writer = self._database.connect(writing=True)
+        self._writing_thread = threading.get_ident()
+        try:
+            return action(self._writer)
+        finally:
+            self._writing_thread = None
+
     def _check(self) -> None:
         if self._closed:
             raise Closed(f"{self._database.shown} was closed; open it again")
         if self._abandoned:
             raise StorageError(processes.refusal(self._database.shown))
 
-    def _give_back(self, db: Connection | None, thread: int) -> None:
-        with self._pool:
-            self._reading_threads.remove(thread)
-            if db is None:
-                return
-            if self._abandoned:
-                processes.keep([db])
-            elif self._closed:
-                db.close()
-            else:
-                self._readers.append(db)
-
     def _release(self) -> None:
+        self._database.release()
         while self._readers:
             self._readers.pop().close()
         if self._writer is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import stat
+import sys
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
@@ -12,7 +14,7 @@ from pathlib import Path
 from typing import Literal, TypeVar, cast
 
 from .driver import Connection, Error, driver, is_busy, storage_error
-from .errors import NotOurs, StorageError, TooNew
+from .errors import Busy, NotOurs, OutcomeUnknown, StorageError, TooNew, TurnlogError
 from .processes import is_inherited, refusal
 from .schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 
@@ -20,6 +22,10 @@ __all__ = ["Database", "Durability"]
 
 Durability = Literal["disk", "os"]
 T = TypeVar("T")
+
+_CAN_FLUSH = sys.platform == "linux"
+_SHORTEST_WAIT_S = 0.0001
+_WAIT_SPREAD_S = 0.0009
 
 # One statement, so that a file being created by somebody else is seen wholly before or wholly after.
 _IDENTITY = """
@@ -69,6 +75,10 @@ class Database:
         self.durability = durability
         self.busy_timeout_s = busy_timeout_s
         self.read_only = read_only
+        # Where we can flush the WAL ourselves, the lock is free meanwhile; else SQLite flushes in COMMIT.
+        self._flushes = durability == "disk" and _CAN_FLUSH
+        self._wal: int | None = None
+        self._flushing = threading.Lock()  # guards the descriptor: it must not be closed under a flush
         self.identity = self._find(create=create and not read_only)
 
     @property
@@ -83,7 +93,7 @@ class Database:
         that any number of processes may do this to one file at the same moment.
         """
         self._look()
-        db = self.connect()
+        db = self.connect(writing=not self.read_only)
         try:
             with self.errors():
                 version = self._identify(db)
@@ -98,8 +108,11 @@ class Database:
             raise
         return db
 
-    def connect(self) -> Connection:
+    def connect(self, *, writing: bool = False) -> Connection:
         """A new connection with this log's settings; it may be used by any thread, one at a time.
+
+        Args:
+            writing: it does not wait for locks by itself, since `begin` does.
 
         Raises:
             Busy, StorageError, Corrupt: what SQLite reports, or another file lies at the path by now.
@@ -109,14 +122,14 @@ class Database:
             raise StorageError(f"{self.shown} was moved or replaced since it was opened; open it again")
         with self.errors():
             try:
-                return self._open(immutable=False)
+                return self._open(immutable=False, writing=writing)
             except driver().OperationalError as error:
                 # A WAL file that nobody writes can be read in a place where SQLite cannot put its -shm file,
                 # but only without locks.
                 unfinished = self._left("-wal") or self._left("-journal")
                 if not self.read_only or unfinished or is_busy(error):
                     raise
-                return self._open(immutable=True)
+                return self._open(immutable=True, writing=False)
 
     def transact(self, db: Connection, action: Callable[[], T]) -> T:
         """Carry out `action` in a write transaction of `db`, its lock taken at the start; all or nothing.
@@ -129,26 +142,108 @@ class Database:
             StorageError: the disk is full, …; nothing was written.
             OutcomeUnknown: the commit's flush failed.
         """
-        committing = False
         try:
-            if db.in_transaction:  # an interrupt hit an earlier one while it was being rolled back
-                db.execute("rollback")
-            db.execute("begin immediate")  # inside try: an interrupt just after it must roll back too
+            self.begin(db)  # inside try: an interrupt just after it must roll back too
             result = action()
-            committing = True
-            db.execute("commit")
+            self.commit(db)
         except BaseException as error:  # cancellation and Ctrl-C included
-            if db.in_transaction:  # a full disk has rolled back by itself
-                db.execute("rollback")
+            self.roll_back(db)
             if isinstance(error, driver().Error):
-                raise storage_error(
-                    cast("Error", error),
-                    self.shown,
-                    busy_timeout_s=self.busy_timeout_s,
-                    committing=committing,
-                ) from error
+                raise self.error(error) from error
             raise
+        self.flush()
         return result
+
+    def begin(self, db: Connection, *, patient: bool = True) -> None:
+        """Begin a write transaction, its lock taken at once, waiting for it up to the limit if `patient`.
+
+        SQLite's own wait backs off so far that a writer who never pauses starves everybody else; short waits
+        of random length give every process its share (docs/adr/0008-early-release.md).
+
+        Raises:
+            sqlite3.OperationalError: busy beyond the limit, or anything else.
+        """
+        if db.in_transaction:  # an interrupt hit an earlier one while it was being rolled back
+            db.execute("rollback")
+        deadline = None
+        while True:
+            try:
+                db.execute("begin immediate")
+            except driver().OperationalError as error:
+                now = time.monotonic()
+                deadline = now + self.busy_timeout_s if deadline is None else deadline
+                if not patient or not is_busy(error) or now >= deadline:
+                    raise
+            else:
+                return
+            time.sleep(_SHORTEST_WAIT_S + random.random() * _WAIT_SPREAD_S)  # noqa: S311 - guards nothing
+
+    def commit(self, db: Connection) -> None:
+        """Commit; `flush` makes it durable.
+
+        Raises:
+            StorageError: the disk is full, …; nothing was written.
+            OutcomeUnknown: SQLite's own flush failed.
+        """
+        try:
+            db.execute("commit")
+        except driver().Error as error:
+            raise self.error(error, committing=True) from error
+
+    def roll_back(self, db: Connection) -> None:
+        """End the transaction, if there is still one: a full disk has rolled back by itself."""
+        if db.in_transaction:
+            db.execute("rollback")
+
+    @property
+    def flushes(self) -> bool:
+        """Whether a commit is durable only after `flush`."""
+        return self._flushes
+
+    def flush(self) -> None:
+        """Return when everything committed so far survives a power cut, if that was promised.
+
+        Raises:
+            OutcomeUnknown: it could not be flushed.
+        """
+        if not self._flushes:
+            return
+        try:
+            with self._flushing:
+                if self._wal is None:
+                    self._wal = os.open(f"{self.path}-wal", os.O_RDWR | os.O_CLOEXEC)
+                os.fdatasync(self._wal)
+        except FileNotFoundError:
+            return  # a WAL goes only when all that was in it has been moved into the file, and flushed
+        except OSError as error:
+            raise OutcomeUnknown(
+                f"{self.shown}: what was committed could not be flushed ({error.strerror}), so it may or may "
+                "not survive; nothing more is written until the log is opened again"
+            ) from error
+
+    def release(self) -> None:
+        """Let go of the WAL; call before the writing connection is closed."""
+        with self._flushing:
+            if self._wal is not None:
+                os.close(self._wal)
+                self._wal = None
+
+    def renew(self) -> None:
+        """In a forked child: forget a lock that a thread of the parent may have held."""
+        self._flushing = threading.Lock()
+
+    def busy(self) -> Busy:
+        """The error of somebody who has waited for the lock as long as was allowed."""
+        return Busy(
+            f"{self.shown}: another writer held the lock for more than {self.busy_timeout_s:g} s; "
+            "try again, or open with a greater busy_timeout_s"
+        )
+
+    def error(self, error: BaseException, *, committing: bool = False) -> TurnlogError:
+        """What an error of SQLite's means for this file."""
+        return storage_error(
+            cast("Error", error), self.shown, busy_timeout_s=self.busy_timeout_s, committing=committing
+        )
 
     @contextmanager
     def errors(self) -> Generator[None]:
@@ -156,7 +251,7 @@ class Database:
         try:
             yield
         except driver().Error as error:
-            raise storage_error(error, self.shown, busy_timeout_s=self.busy_timeout_s) from error
+            raise self.error(error) from error
 
     def _find(self, *, create: bool) -> tuple[int, int]:
         """Device and inode of the file, which is made if it may be."""
@@ -223,10 +318,11 @@ class Database:
             db.execute(f"pragma user_version = {SCHEMA_VERSION}")
         projections(db)
 
-    def _open(self, *, immutable: bool) -> Connection:
-        db = self._connect("ro" if self.read_only else "rw", immutable=immutable)
+    def _open(self, *, immutable: bool, writing: bool) -> Connection:
+        db = self._connect("ro" if self.read_only else "rw", immutable=immutable, writing=writing)
         try:
-            db.execute(f"pragma synchronous = {'full' if self.durability == 'disk' else 'normal'}")
+            synchronous = "full" if self.durability == "disk" and not self._flushes else "normal"
+            db.execute(f"pragma synchronous = {synchronous}")
             db.execute("pragma secure_delete = on")
             db.execute(
                 "pragma fullfsync = on"
@@ -238,14 +334,18 @@ class Database:
             raise
         return db
 
-    def _connect(self, mode: Literal["ro", "rw"], *, immutable: bool) -> Connection:
+    def _connect(self, mode: Literal["ro", "rw"], *, immutable: bool, writing: bool = False) -> Connection:
         if is_inherited(self.identity):
             raise StorageError(refusal(self.shown))
         uri = f"{self.path.as_uri()}?mode={mode}" + ("&immutable=1" if immutable else "")
         return cast(
             "Connection",
             driver().connect(
-                uri, uri=True, timeout=self.busy_timeout_s, isolation_level=None, check_same_thread=False
+                uri,
+                uri=True,
+                timeout=0 if writing else self.busy_timeout_s,
+                isolation_level=None,
+                check_same_thread=False,
             ),
         )
 

@@ -10,7 +10,7 @@ stored. Two groups matter to readers, and the numbers of the types follow them (
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 __all__ = [
@@ -29,6 +29,9 @@ __all__ = [
     "WriteRefused",
     "moment",
 ]
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,4 +196,4 @@ class Recorded(NamedTuple):
 
 def moment(milliseconds: int) -> datetime:
     """Milliseconds since 1970 UTC as an aware UTC datetime."""
-    return datetime.fromtimestamp(milliseconds // 1000, UTC).replace(microsecond=milliseconds % 1000 * 1000)
+    return _EPOCH + timedelta(0, 0, 0, milliseconds)

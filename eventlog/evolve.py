@@ -35,14 +35,9 @@ def evolve(entry: Entry | None, recorded: Recorded) -> Entry | None:
             born = recorded.recorded_at_ms if event.created_at is None else event.created_at
             if event.birth is not None and entry is not None:
                 born = entry.created_at
-            return Entry(
-                key=event.key,
-                version=recorded.position,
-                content=recorded.revision,
-                birth=recorded.revision if event.birth is None else event.birth,
-                created_at=born,
-                expires_at_turn=event.expires_at_turn,
-            )
+            revision = recorded.revision
+            birth = revision if event.birth is None else event.birth
+            return Entry(event.key, recorded.position, revision, birth, born, event.expires_at_turn)
         case EntryRestored():
             return Entry(
                 key=event.key,

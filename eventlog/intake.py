@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from .batch import INSERT_EVENT, INSERT_NAME, INSERT_RUN
-from .chain import NO_PARENT, content_commitment, event_hash, genesis_hash, name_commitment
+from .chain import NO_PARENT, content_commitment, event_hash, framed_commitment, genesis_hash, name_commitment
 from .driver import Connection
 from .errors import BadImport, RunExists
 from .export import EXPORT_COLUMNS, EXPORT_VERSION, NAME_COLUMNS
@@ -190,7 +190,10 @@ class _Intake:
             committed = content_commitment(columns["salt"], value, metadata)
         framed = EXPORT_COLUMNS[EXPORT_COLUMNS.index("content") : EXPORT_COLUMNS.index("hash")]
         frame: list[Any] = [columns[column] for column in EXPORT_COLUMNS[: EXPORT_COLUMNS.index("key")]]
-        frame += [names[column].commitment if column in names else None for column in NAME_COLUMNS]
+        frame += [
+            framed_commitment(names[column].commitment if column in names else None)
+            for column in NAME_COLUMNS
+        ]
         frame += [committed, columns["encoding"], *(columns.get(column) for column in framed)]
         computed = event_hash(arrival.hash, *frame)
         if computed.hex() != columns["hash"]:

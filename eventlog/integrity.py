@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .chain import content_commitment, event_hash, name_commitment
+from .chain import content_commitment, event_hash, framed_commitment, name_commitment
 from .codec import SELECT_RECORDED, decode
 from .driver import Connection
 from .errors import Corrupt
@@ -161,9 +161,9 @@ def _check_event(run: str, place: _Place, row: tuple[Any, ...]) -> _Place:
             turn,
             row[2],
             row[3],
-            row[4],
-            row[5],
-            row[6],
+            framed_commitment(row[4]),
+            framed_commitment(row[5]),
+            framed_commitment(row[6]),
             committed,
             row[8],
             *row[11:18],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from json.encoder import encode_basestring as _quoted
 from typing import cast
 
 from .text import json_text
@@ -29,6 +30,10 @@ def encode_json(value: object) -> str:
             that has no JSON form; the message names the path (`$.scores[2]`).
         ValueError: nested deeper than 100, or an integer of more than 4,000 digits.
     """
+    if type(value) is dict and len(value) == 1:  # `{"agent": "researcher"}`, the metadata of most entries
+        ((name, item),) = cast("dict[object, object]", value).items()
+        if type(name) is str and type(item) is str and name.isascii() and item.isascii():
+            return f"{{{_quoted(name)}:{_quoted(item)}}}"
     _check(value, "$", 0, set())
     return json_text(value)
 
@@ -76,6 +81,8 @@ def _check_container(value: object, path: str, depth: int, ancestors: set[int]) 
 
 
 def _check_text(text: str, path: str) -> None:
+    if text.isascii():
+        return
     try:
         json_text(text)
     except ValueError as error:

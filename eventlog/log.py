@@ -6,29 +6,32 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from .batch import Actor, Batch, ForkPoint, Sources
+from .batch import Actor, Sources
 from .commands import Command, check_turn, exact_str
-from .connections import Connections
+from .connections import Connections, Reading
 from .database import Database, Durability
 from .driver import Connection
-from .errors import Conflict, NotFound, RunExists
-from .events import Event, Recorded, RunForked
+from .errors import NotFound
+from .events import Event, Recorded
+from .group import GroupCommit
 from .limits import Limits
-from .projection import Projection, Step
+from .projection import Projection
 from .reading import Filter, read_events
 from .runs import Head, Lineage, Run, find_run, lineage, read_head, run_at
+from .writer import Commands, Fork, Request, Writer
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from .async_group import AsyncGroupCommit
 
 __all__ = ["EventLog", "RunInfo"]
 
 T = TypeVar("T")
-
-_PROJECTIONS = "select name, stale_from from projections"
-_STALE = "update projections set stale_from = ? where name = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +90,15 @@ class EventLog:
     ) -> None:
         self.limits = limits or Limits()
         self._projections = tuple(projections)
-        self._sources = Sources(clock, new_uid, random_bytes)
+        sources = Sources(clock, new_uid, random_bytes)
         self._database = Database(
             path, durability=durability, busy_timeout_s=busy_timeout_s, read_only=read_only, create=create
         )
         self._connections = Connections(self._database, self._database.prepare(self._prepare))
+        self._writer = Writer(self._database, self._connections, self._projections, sources)
+        self._process = os.getpid()
+        self._group = GroupCommit(self._writer.commit)
+        self._async_groups: dict[AbstractEventLoop, AsyncGroupCommit] = {}
         self._runs: dict[str, Lineage] = {}
 
     @property
@@ -137,19 +144,31 @@ class EventLog:
             Busy, StorageError: nothing was written.
             OutcomeUnknown: the commit failed in a way that leaves open whether it happened.
         """
-        commands = tuple(commands)
-        self._check_names(run, agent, activity)
-        for command in commands:
-            command.check(self.limits)
-            if command.agent is not None:
-                self.limits.check_name("the agent's name", command.agent)
-        if not commands:
+        request = self._request(commands, run, agent, activity)
+        if request is None:
             return []
-        actor = Actor(agent, activity)
-        outcomes, conflict = self.transact(lambda db: self._append(db, run, commands, actor))
-        if conflict is not None:
-            raise conflict
-        return outcomes
+        self._commit(request)
+        return request.outcomes
+
+    async def aexecute(
+        self,
+        commands: Sequence[Command[Any]],
+        *,
+        run: str,
+        agent: str | None = None,
+        activity: str | None = None,
+    ) -> list[Any]:
+        """`execute` for asyncio; tasks that write at the same time share one commit and one flush.
+
+        Cancelled, the list is either wholly there or wholly absent.
+        """
+        request = self._request(commands, run, agent, activity)
+        if request is None:
+            return []
+        await self._async_group().submit(request)
+        if request.error is not None:
+            raise request.error
+        return request.outcomes
 
     def fork(self, source: str, revision: int, *, run: str, turn: int, agent: str | None = None) -> Head:
         """Begin `run` as a fork of `source` after `revision`, at `turn`. No event is copied.
@@ -167,7 +186,13 @@ class EventLog:
         check_turn("turn", turn)
         if type(revision) is not int:
             raise TypeError(f"revision must be an int, not {type(revision).__name__}")
-        return self.transact(lambda db: self._begin_fork(db, source, revision, run, turn, agent))
+        self.lineage(source)  # runs never go, so one that is here now will be
+        request = Fork(self.path, source, revision, run, turn, Actor(agent))
+        self._commit(request)
+        recorded = cast("Recorded", request.recorded)
+        return Head(
+            recorded.position, recorded.revision, recorded.turn, recorded.hash, recorded.recorded_at_ms
+        )
 
     def read(
         self,
@@ -230,7 +255,7 @@ class EventLog:
         with self.reading() as db:
             return self._lineage(db, run)
 
-    def reading(self) -> AbstractContextManager[Connection]:
+    def reading(self) -> Reading:
         """A connection for reading, in nobody else's hands until the block ends.
 
         Raises:
@@ -249,10 +274,12 @@ class EventLog:
             Busy: the lock was not to be had in time.
             OutcomeUnknown: the commit failed in a way that leaves open whether it happened.
         """
-        return self._connections.transact(action)
+        return self._writer.transact(action)
 
     def close(self) -> None:
         """Release the file; closing twice is fine. Waits for a write of another thread to end."""
+        for group in self._async_groups.values():
+            group.close()
         self._connections.close()
 
     def __enter__(self) -> Self:
@@ -269,57 +296,45 @@ class EventLog:
         for projection in self._projections:
             projection.prepare(db)
 
-    def _append(
-        self, db: Connection, run: str, commands: Sequence[Command[Any]], actor: Actor
-    ) -> tuple[list[Any], Conflict | None]:
-        """Decide and append; the outcomes, or the conflict of which only the refusal was appended."""
-        batch = Batch(db, run, self._sources)
-        outcomes: list[Any] = []
-        conflict: Conflict | None = None
-        try:
-            outcomes = batch.execute(commands, actor)
-        except Conflict as error:
-            if batch.changes(error.key):
-                raise ValueError(
-                    f"key {error.key!r} is changed earlier in the same list, so that the "
-                    "condition on its version can never hold; nothing was written"
-                ) from None
-            conflict = error
-            batch = Batch(db, run, self._sources)
-            batch.append(error.refusal, actor._replace(agent=error.agent or actor.agent))
-        self._apply(db, batch.flush())
-        return outcomes, conflict
+    def _request(
+        self, commands: Sequence[Command[Any]], run: str, agent: str | None, activity: str | None
+    ) -> Commands | None:
+        """What was asked, once it has been found acceptable; None if it is nothing."""
+        commands = tuple(commands)
+        self._check_names(run, agent, activity)
+        for command in commands:
+            command.check(self.limits)
+            if command.agent is not None:
+                self.limits.check_name("the agent's name", command.agent)
+        return Commands(run, commands, Actor(agent, activity)) if commands else None
 
-    def _begin_fork(
-        self, db: Connection, source: str, revision: int, run: str, turn: int, agent: str | None
-    ) -> Head:
-        if find_run(db, run) is not None:
-            raise RunExists(f"{self.path}: run {run!r} exists already; choose another name for the fork")
-        parent = self._lineage(db, source)
-        head = read_head(db, parent.run.id)
-        if not 0 <= revision <= head.revision:
-            raise NotFound(
-                f"{self.path}: run {source!r} has no revision {revision}; it ends at {head.revision}"
-            )
-        batch = Batch(db, run, self._sources, ForkPoint(parent, revision, turn))
-        origin = parent.upto(revision)[0].run if revision else parent.segments[-1].run
-        recorded = batch.append(RunForked(run_at(db, origin).uid, revision, turn), Actor(agent))
-        self._apply(db, batch.flush())
-        return Head(
-            recorded.position, recorded.revision, recorded.turn, recorded.hash, recorded.recorded_at_ms
-        )
+    def _commit(self, request: Request) -> None:
+        self._renew()
+        self._group.submit(request)
+        if request.error is not None:
+            raise request.error
 
-    def _apply(self, db: Connection, step: Step | None) -> None:
-        if step is None:
-            return
-        stale_from: dict[str, int | None] = dict(db.execute(_PROJECTIONS).fetchall())
-        for projection in self._projections:
-            if stale_from.pop(projection.name, None) is None:
-                projection.apply(db, step)
-            else:
-                projection.prepare(db)  # somebody appended without it: it catches up, this step included
-        first = step.recorded[0].position
-        db.executemany(_STALE, [(first, name) for name, since in stale_from.items() if since is None])
+    def _renew(self) -> None:
+        """In a forked child: the parent's lines are not ours."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._group = GroupCommit(self._writer.commit)
+            self._async_groups = {}
+
+    def _async_group(self) -> AsyncGroupCommit:
+        """The line of the running loop."""
+        import asyncio
+
+        from .async_group import AsyncGroupCommit
+
+        self._renew()
+        loop = asyncio.get_running_loop()
+        group = self._async_groups.get(loop)
+        if group is None:
+            for other in [loop for loop in self._async_groups if loop.is_closed()]:
+                self._async_groups.pop(other).close()
+            group = self._async_groups[loop] = AsyncGroupCommit(self._writer, loop)
+        return group
 
     def _lineage(self, db: Connection, run: str) -> Lineage:
         found = find_run(db, run)

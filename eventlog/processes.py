@@ -41,6 +41,10 @@ class Pausable(Protocol):
         """Let others in again."""
         ...
 
+    def renew(self) -> None:
+        """In a child: forget what threads of the parent, which are not here, may have held."""
+        ...
+
     def abandon(self) -> tuple[tuple[int, int], list[Connection]]:
         """Never work again; device and inode of the file, and the connections to be kept."""
         ...
@@ -126,6 +130,8 @@ def _in_child() -> None:
         identity, connections = log.abandon()
         _inherited_files.add(identity)
         keep(connections)
+    for log in _paused:
+        log.renew()
     _in_parent()
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from .driver import Connection
 from .entry import Entry
@@ -14,8 +13,7 @@ from .runs import Lineage
 __all__ = ["Projection", "Step"]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """Events of one run that have just been appended, and what they led to.
 
     Attributes:
@@ -46,6 +44,6 @@ class Projection(Protocol):
         """Make the tables if they are missing, and bring them up to the log if they are behind or older."""
         ...
 
-    def apply(self, db: Connection, step: Step) -> None:
-        """Take in a step that was just appended."""
+    def apply(self, db: Connection, steps: Sequence[Step]) -> None:
+        """Take in the steps that were just appended, in order."""
         ...

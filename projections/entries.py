@@ -6,15 +6,15 @@ transaction and can be dropped and rebuilt at any time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..eventlog import Corrupt, Entry, RunForked, Step
+from ..eventlog import Corrupt, Entry, EntryWritten, RunForked, Step
 from ..eventlog.driver import Connection
 from ..eventlog.history import entries_at, event_position
 from ..eventlog.runs import Lineage, Run, name_id
-from ..eventlog.text import read_text
+from ..eventlog.text import read_text, stored_text
 from .fold import fold_runs
 
 __all__ = ["EntriesProjection", "Stored", "read_birth", "read_entries", "read_entry"]
@@ -58,6 +58,10 @@ values (?, ?, ?, ?, ?, ?, ?)
 on conflict (run, key) do update set version = excluded.version, content = excluded.content,
     birth = excluded.birth, created_at = excluded.created_at, expires_at_turn = excluded.expires_at_turn
 """
+_NO_TURN = -1
+_OVERWRITE = f"""
+update entries set version = ?, content = ?, expires_at_turn = nullif(?, {_NO_TURN}) where run = ? and key = ?
+"""  # noqa: S608 - a constant only
 _DELETE = "delete from entries where run = ? and key = ?"
 
 _SELECT = """
@@ -67,9 +71,18 @@ from entries
 join names on names.id = entries.key
 join events on events.position = entries.content
 """
-_ONE = f"{_SELECT} where entries.run = ? and entries.key = ?"
+_ONE = """
+select entries.version, entries.birth, entries.created_at, entries.expires_at_turn, events.value,
+    events.metadata
+from names
+join entries on entries.run = ? and entries.key = names.id
+join events on events.position = entries.content
+where names.text = ? and names.family = ?
+"""
 _PAGE = f"{_SELECT} where entries.run = ? and entries.birth > ? order by entries.birth limit ?"
 _BIRTH = "select birth from entries where run = ? and key = ?"
+
+_Row = tuple[int | None, ...]
 
 PAGE = 512
 """Entries read with one query."""
@@ -108,39 +121,51 @@ class EntriesProjection:
         """Empty the table and fill it with a fold of the whole log."""
         db.execute("delete from entries")
         for lineage, entries in fold_runs(db):
-            rows = [_row(db, lineage, _key_id(db, lineage, entry.key), entry) for entry in entries.values()]
-            db.executemany(_UPSERT, rows)
+            db.executemany(_UPSERT, [_inherited_row(db, lineage, entry) for entry in entries.values()])
         db.execute(
             "insert into projections (name, version) values (?, ?)"
             " on conflict (name) do update set version = excluded.version, stale_from = null",
             (self.name, self.version),
         )
 
-    def apply(self, db: Connection, step: Step) -> None:
+    def apply(self, db: Connection, steps: Sequence[Step]) -> None:
         """See `Projection.apply`."""
-        run = step.lineage.run
-        if isinstance(step.recorded[0].event, RunForked):
-            inherited = entries_at(db, step.lineage, run.fork_revision)
-            rows = [
-                _row(db, step.lineage, _key_id(db, step.lineage, entry.key), entry) for entry in inherited
-            ]
-            db.executemany(_UPSERT, rows)
-        positions = {recorded.revision: recorded.position for recorded in step.recorded}
-        living = [
-            _row(db, step.lineage, key, entry, positions)
-            for key, entry in step.entries.items()
-            if entry is not None
-        ]
+        if len(steps) == 1 and len(steps[0].entries) == 1 and self._overwrite(db, steps[0]):
+            return
+        for step in steps:
+            if type(step.recorded[0].event) is RunForked:
+                self._inherit(db, step.lineage)
+        changed: dict[tuple[int, int], _Row | None] = {}
+        for step in steps:
+            run = step.lineage.run.id
+            for key, entry in step.entries.items():
+                changed[run, key] = None if entry is None else _row(db, step, key, entry)
         # Keys that end first: a new life may take the place in the order that another key just left.
-        db.executemany(_DELETE, [(run.id, key) for key, entry in step.entries.items() if entry is None])
-        db.executemany(_UPSERT, living)
+        db.executemany(_DELETE, [place for place, row in changed.items() if row is None])
+        db.executemany(_UPSERT, [row for row in changed.values() if row is not None])
+
+    def _overwrite(self, db: Connection, step: Step) -> bool:
+        """The commonest step, a living key given a new value, with the least work; whether it was that."""
+        newest = step.recorded[-1]
+        event = newest.event
+        if type(event) is not EntryWritten or event.birth is None or len(step.recorded) != 1:
+            return False
+        ((key, _),) = step.entries.items()
+        expires_at_turn = _NO_TURN if event.expires_at_turn is None else event.expires_at_turn
+        position = newest.position
+        db.execute(_OVERWRITE, (position, position, expires_at_turn, step.lineage.run.id, key))
+        return True
+
+    def _inherit(self, db: Connection, past: Lineage) -> None:
+        """A fork begins with its parent's living entries: pointers, no text."""
+        inherited = entries_at(db, past, past.run.fork_revision)
+        db.executemany(_UPSERT, [_inherited_row(db, past, entry) for entry in inherited])
 
 
 def read_entry(db: Connection, run: Run, key: str) -> Stored | None:
     """What `key` of `run` holds now, expired or not; None if nothing."""
-    ident = name_id(db, run.family, key)
-    row = None if ident is None else db.execute(_ONE, (run.id, ident)).fetchone()
-    return None if row is None else _stored(run, row)
+    row = db.execute(_ONE, (run.id, stored_text(key), run.family)).fetchone()
+    return None if row is None else _stored(run, (key, *row))
 
 
 def read_entries(db: Connection, run: Run, after: int, limit: int) -> list[Stored]:
@@ -159,17 +184,28 @@ def _stored(run: Run, row: tuple[Any, ...]) -> Stored:
     key, version, birth, created_at, expires_at_turn, value, metadata = row
     if value is None:
         raise Corrupt(f"run {run.name!r}: key {read_text(key)!r} points to an event without a value")
-    return Stored(read_text(key), version, birth, created_at, expires_at_turn, read_text(value), metadata)
+    return Stored(
+        key if type(key) is str else read_text(key),
+        version,
+        birth,
+        created_at,
+        expires_at_turn,
+        value if type(value) is str else read_text(value),
+        metadata,
+    )
 
 
-def _row(
-    db: Connection, lineage: Lineage, key: int, entry: Entry, positions: Mapping[int, int] | None = None
-) -> tuple[int | None, ...]:
-    content = (positions or {}).get(entry.content)
-    if content is None:
-        content = event_position(db, lineage, entry.content)
+def _row(db: Connection, step: Step, key: int, entry: Entry) -> _Row:
+    """The row of an entry that a step changed."""
+    newest = step.recorded[-1]
+    # Positions of a batch follow each other, so those of its own events need no look-up.
+    offset = newest.revision - entry.content
+    if offset < len(step.recorded):
+        content = newest.position - offset
+    else:
+        content = event_position(db, step.lineage, entry.content)
     return (
-        lineage.run.id,
+        step.lineage.run.id,
         key,
         entry.version,
         content,
@@ -179,8 +215,10 @@ def _row(
     )
 
 
-def _key_id(db: Connection, lineage: Lineage, key: str) -> int:
-    ident = name_id(db, lineage.run.family, key)
-    if ident is None:
-        raise Corrupt(f"run {lineage.run.name!r}: the name of key {key!r} is missing")
-    return ident
+def _inherited_row(db: Connection, past: Lineage, entry: Entry) -> _Row:
+    """The row of an entry found by a fold or in an ancestor."""
+    key = name_id(db, past.run.family, entry.key)
+    if key is None:
+        raise Corrupt(f"run {past.run.name!r}: the name of key {entry.key!r} is missing")
+    content = event_position(db, past, entry.content)
+    return (past.run.id, key, entry.version, content, entry.birth, entry.created_at, entry.expires_at_turn)

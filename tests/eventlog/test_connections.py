@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -12,9 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnlog.eventlog import Busy, EventLog, NotOurs, StorageError, Write
+from turnlog.eventlog import Busy, EventLog, NotOurs, OutcomeUnknown, StorageError, Write
 
 _FULL, _NORMAL = 2, 1
+# On Linux we flush the WAL ourselves after the commit, when the lock is free again; SQLite then need not.
+_DISK = _NORMAL if sys.platform == "linux" else _FULL
+_FLUSHED_BY_US = pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere SQLite flushes inside COMMIT (synchronous=FULL)"
+)
 
 
 @pytest.fixture
@@ -38,10 +44,10 @@ def connections(path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
 @pytest.mark.parametrize(
     ("options", "synchronous"),
     [
-        pytest.param({}, _FULL, id="default"),
-        pytest.param({"durability": "disk"}, _FULL, id="disk"),
+        pytest.param({}, _DISK, id="default"),
+        pytest.param({"durability": "disk"}, _DISK, id="disk"),
         pytest.param({"durability": "os"}, _NORMAL, id="os"),
-        pytest.param({"read_only": True}, _FULL, id="read only"),
+        pytest.param({"read_only": True}, _DISK, id="read only"),
     ],
 )
 def test_every_connection_keeps_the_promises(
@@ -60,6 +66,53 @@ def test_every_connection_keeps_the_promises(
             "fullfsync": 1,
             "trusted_schema": 0,
         }, kind
+
+
+@_FLUSHED_BY_US
+@pytest.mark.parametrize(("durability", "flushed"), [("disk", True), ("os", False)])
+def test_an_acknowledged_write_has_been_flushed(
+    path: Path, monkeypatch: pytest.MonkeyPatch, durability: Any, flushed: bool
+) -> None:
+    """With "disk" the WAL is flushed between the commit and the return of every write, with "os" not."""
+    flushes: list[tuple[int, int]] = []
+    flush = os.fdatasync
+
+    def recorded(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        with EventLog(path, read_only=True) as reader:  # what is being flushed has been committed
+            head = reader.head("main")
+        flushes.append((found.st_ino, head.position if head else 0))
+        flush(descriptor)
+
+    with EventLog(path, durability=durability) as log:
+        monkeypatch.setattr(os, "fdatasync", recorded)
+        for number in range(1, 4):
+            log.execute([Write("k", str(number))], run="main")
+            wal = path.with_name(f"{path.name}-wal").stat().st_ino
+            assert flushes[-1:] == ([(wal, number)] if flushed else [])
+
+
+@_FLUSHED_BY_US
+def test_a_flush_that_fails_leaves_the_outcome_open_and_ends_writing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller is told that nobody can tell, further writes are refused, and opening again helps."""
+
+    def failing(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with EventLog(path) as log:
+        log.execute([Write("k", "before")], run="main")
+        monkeypatch.setattr(os, "fdatasync", failing)
+        with pytest.raises(OutcomeUnknown, match="could not be flushed"):
+            log.execute([Write("k", "perhaps")], run="main")
+        monkeypatch.undo()
+        with pytest.raises(OutcomeUnknown, match="opened again"):
+            log.execute([Write("k", "refused")], run="main")
+    with EventLog(path) as log:
+        log.execute([Write("k", "after")], run="main")
+        values = [recorded.event.value for recorded in log.read(key="k")]
+        assert values == ["before", "perhaps", "after"]
 
 
 def test_secure_delete_counts_from_creation(path: Path) -> None:

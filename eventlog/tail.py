@@ -1,0 +1,152 @@
+"""What this process remembers of the end of the log, so that a write reads nothing it knows already.
+
+It holds as long as nobody else has written, which SQLite tells by `PRAGMA data_version`; a transaction that
+fails forgets it all. Nothing here is more than a copy of what the tables say.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .chain import framed_commitment
+from .driver import Connection
+from .entry import Content, Entry
+from .history import content_at, entries_at, entry_at
+from .runs import Lineage, Run, find_run, lineage, read_head
+from .text import stored_text
+
+__all__ = ["Name", "RunTail", "Tail"]
+
+_DATA_VERSION = "pragma data_version"
+_LAST_POSITION = "select coalesce(max(position), 0) from events"
+_LAST_NAME = "select coalesce(max(id), 0) from names"
+_LAST_RUN = "select coalesce(max(id), 0) from runs"
+_NAME = "select id, commitment from names where text = ? and family = ?"
+
+MAX_ENTRIES = 100_000
+"""Entries, and names, remembered for one run before it is forgotten and read anew."""
+
+
+class Name(NamedTuple):
+    """An interned name: its number in this file, and what stands for it in the frame of an event."""
+
+    id: int
+    framed: bytes
+
+    @property
+    def commitment(self) -> bytes:
+        """The 32 bytes themselves."""
+        return self.framed[-32:]
+
+
+class RunTail:
+    """The end of one run.
+
+    Attributes:
+        lineage: the run and its ancestors.
+        revision, turn, hash: of its newest event.
+        recorded_upto: the newest revision that is in the table; later ones are about to be written.
+        entries: what keys hold now, as far as somebody asked.
+        contents: the texts written by events that are not in the table yet, by revision.
+        names: the family's interned names, as far as somebody asked.
+    """
+
+    __slots__ = ("contents", "entries", "hash", "lineage", "names", "recorded_upto", "revision", "turn")
+
+    def __init__(self, past: Lineage, revision: int, turn: int, newest: bytes) -> None:
+        self.lineage = past
+        self.revision = self.recorded_upto = revision
+        self.turn = turn
+        self.hash = newest
+        self.entries: dict[str, Entry | None] = {}
+        self.contents: dict[int, Content] = {}
+        self.names: dict[str, Name] = {}
+
+    @property
+    def run(self) -> Run:
+        """The run."""
+        return self.lineage.run
+
+    def entry(self, db: Connection, key: str) -> Entry | None:
+        """What `key` holds now."""
+        try:
+            return self.entries[key]
+        except KeyError:
+            found = self.entries[key] = entry_at(db, self.lineage, key, self.recorded_upto)
+            return found
+
+    def living(self, db: Connection) -> dict[str, Entry | None]:
+        """What every key holds now; None for keys that are gone."""
+        stored: dict[str, Entry | None] = {
+            entry.key: entry for entry in entries_at(db, self.lineage, self.recorded_upto)
+        }
+        stored.update(self.entries)
+        return stored
+
+    def content(self, db: Connection, entry: Entry) -> Content:
+        """The text that `entry` points to."""
+        pending = self.contents.get(entry.content)
+        return pending if pending is not None else content_at(db, self.lineage, entry.content)
+
+    def written(self) -> None:
+        """What was pending is in the tables now."""
+        self.recorded_upto = self.revision
+        self.contents.clear()
+        if len(self.entries) > MAX_ENTRIES or len(self.names) > MAX_ENTRIES:
+            self.entries.clear()
+            self.names.clear()
+
+    def name(self, db: Connection, text: str) -> Name | None:
+        """The interned name `text`; None if the family has none."""
+        known = self.names.get(text)
+        if known is None:
+            row = db.execute(_NAME, (stored_text(text), self.run.family)).fetchone()
+            if row is None:
+                return None
+            known = self.names[text] = Name(row[0], framed_commitment(row[1]))
+        return known
+
+
+class Tail:
+    """The end of the file.
+
+    Attributes:
+        position: the newest position.
+        last_name, last_run: the greatest number given to a name, to a run.
+    """
+
+    def __init__(self) -> None:
+        self._data_version = -1
+        self._runs: dict[str, RunTail] = {}
+        self.position = self.last_name = self.last_run = 0
+
+    def forget(self) -> None:
+        """A transaction failed, or something else wrote: remember nothing."""
+        self._data_version = -1
+
+    def refresh(self, db: Connection) -> bool:
+        """Call right after BEGIN: drop what is no longer true; whether somebody else may have written."""
+        (version,) = db.execute(_DATA_VERSION).fetchone()
+        if version == self._data_version:
+            return False
+        self._runs.clear()
+        (self.position,) = db.execute(_LAST_POSITION).fetchone()
+        (self.last_name,) = db.execute(_LAST_NAME).fetchone()
+        (self.last_run,) = db.execute(_LAST_RUN).fetchone()
+        self._data_version = version
+        return True
+
+    def run(self, db: Connection, name: str) -> RunTail | None:
+        """The end of the run called `name`; None if there is no such run."""
+        known = self._runs.get(name)
+        if known is None:
+            run = find_run(db, name)
+            if run is None:
+                return None
+            head = read_head(db, run.id)
+            known = self._runs[name] = RunTail(lineage(db, run), head.revision, head.turn, head.hash)
+        return known
+
+    def add(self, tail: RunTail) -> None:
+        """A run that begins."""
+        self._runs[tail.run.name] = tail

@@ -1,0 +1,312 @@
+"""One write transaction for everybody who waits: decide each request in order, append, commit together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from .batch import Actor, Batch, ForkPoint, Pages, Sources
+from .commands import Command
+from .connections import Connections
+from .database import Database
+from .driver import Connection, driver
+from .errors import Busy, Conflict, NotFound, OutcomeUnknown, RunExists, StorageError, TurnlogError
+from .events import Recorded, RunForked
+from .projection import Projection, Step
+from .runs import run_at
+from .tail import Tail
+
+__all__ = ["Commands", "Fork", "Request", "Writer"]
+
+T = TypeVar("T")
+
+
+# What a single request can bring about by what it asks to be stored.
+_POISONED = (OverflowError, TypeError, ValueError, StorageError)
+
+
+_STALE_FROM = "select name, stale_from from projections"
+_MARK_STALE = "update projections set stale_from = ? where name = ?"
+
+_CHECKPOINT_FRAMES = 4_000
+_FRAMES_PER_COMMIT = 4
+
+
+class Request(Protocol):
+    """Something to append, of which its asker will be told when it is committed.
+
+    Attributes:
+        error: why it failed alone; the asker raises it.
+        settled: whether its fate is sealed: it stands, or it has failed.
+        needs_tables: whether it reads what earlier requests of the transaction are about to write.
+    """
+
+    error: BaseException | None
+    settled: bool
+
+    @property
+    def needs_tables(self) -> bool: ...
+
+    def attempt(self, db: Connection, tail: Tail, sources: Sources) -> Batch | None:
+        """Decide; the batch that is to stand, or None. What goes wrong is put into `error`."""
+        ...
+
+
+class Commands:
+    """A list of commands for one run, all or nothing."""
+
+    __slots__ = ("actor", "commands", "error", "outcomes", "run", "settled")
+    needs_tables = False
+
+    def __init__(self, run: str, commands: Sequence[Command[Any]], actor: Actor) -> None:
+        self.run = run
+        self.commands = commands
+        self.actor = actor
+        self.outcomes: list[Any] = []
+        self.error: BaseException | None = None
+        self.settled = False
+
+    def attempt(self, db: Connection, tail: Tail, sources: Sources) -> Batch | None:
+        """See `Request.attempt`: of a list with a conflict, only the refusal stands."""
+        batch = Batch(db, tail, self.run, sources)
+        try:
+            self.outcomes = batch.execute(self.commands, self.actor)
+        except Conflict as conflict:
+            if batch.changes(conflict.key):
+                self.error = ValueError(
+                    f"key {conflict.key!r} is changed earlier in the same list, so that the "
+                    "condition on its version can never hold; nothing was written"
+                )
+                return None
+            self.error = conflict
+            batch = Batch(db, tail, self.run, sources)
+            batch.append(conflict.refusal, self.actor._replace(agent=conflict.agent or self.actor.agent))
+        return batch
+
+
+class Fork:
+    """The beginning of a fork."""
+
+    __slots__ = ("_actor", "_path", "_revision", "_run", "_source", "_turn", "error", "recorded", "settled")
+    needs_tables = True
+
+    def __init__(self, path: str, source: str, revision: int, run: str, turn: int, actor: Actor) -> None:
+        self._path = path
+        self._source = source
+        self._revision = revision
+        self._run = run
+        self._turn = turn
+        self._actor = actor
+        self.recorded: Recorded | None = None
+        self.error: BaseException | None = None
+        self.settled = False
+
+    def attempt(self, db: Connection, tail: Tail, sources: Sources) -> Batch | None:
+        """See `Request.attempt`."""
+        if tail.run(db, self._run) is not None:
+            self.error = RunExists(
+                f"{self._path}: run {self._run!r} exists already; choose another name for the fork"
+            )
+            return None
+        parent = tail.run(db, self._source)
+        if parent is None:
+            self.error = NotFound(f"{self._path} has no run {self._source!r}")
+            return None
+        if not 0 <= self._revision <= parent.revision:
+            self.error = NotFound(
+                f"{self._path}: run {self._source!r} has no revision {self._revision}; "
+                f"it ends at {parent.revision}"
+            )
+            return None
+        past = parent.lineage
+        batch = Batch(db, tail, self._run, sources, ForkPoint(past, self._revision, self._turn))
+        origin = past.upto(self._revision)[0].run if self._revision else past.segments[-1].run
+        fact = RunForked(run_at(db, origin).uid, self._revision, self._turn)
+        self.recorded = batch.append(fact, self._actor)
+        return batch
+
+
+class Writer:
+    """Commits requests, and remembers the end of the log from one transaction to the next.
+
+    Safe to use from several threads; they take turns.
+
+    Args:
+        database: the file.
+        connections: who lends the one connection that appends.
+        projections: what to keep up inside the append transaction.
+        sources: clock, uids and salts.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        connections: Connections,
+        projections: Sequence[Projection],
+        sources: Sources,
+    ) -> None:
+        self._database = database
+        self._connections = connections
+        self._projections = projections
+        self._sources = sources
+        self._tail = Tail()
+        self._tail_of: Connection | None = None  # `data_version` compares only within one connection
+        self._stale_from: dict[str, int | None] = {}  # the file's projections, as `projections` has them
+        self._broken: OutcomeUnknown | None = None
+        self._leaves_checkpoints = False
+        self._frames = 0  # about as many as were written to the WAL since it was last moved into the file
+
+    def commit(self, requests: Sequence[Request]) -> None:
+        """Decide `requests` in order, commit what stands in one transaction, and make it durable.
+
+        Each request is marked as settled once its fate is sealed.
+
+        Raises:
+            TurnlogError: the transaction failed as a whole; nothing of what is not settled was written.
+            OutcomeUnknown: it was committed, but could not be flushed; nothing more can be written.
+        """
+        self._connections.write(lambda db: self._commit_each(db, requests, patient=True))
+
+    def try_commit(self, requests: Sequence[Request]) -> bool:
+        """`commit` for an event loop, without waiting for a lock; False, and nothing done, if one was held.
+
+        What it committed becomes durable with `flush`, which the caller must call if `flush_is_due`.
+        """
+        if not self._leaves_checkpoints:
+            self._leaves_checkpoints, self._tail_of = True, None
+        try:
+            self._connections.try_write(lambda db: self._commit_each(db, requests, patient=False))
+        except Busy:
+            return False
+        return True
+
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether `flush` has anything to do after a commit."""
+        return self._database.flushes or self._frames >= _CHECKPOINT_FRAMES
+
+    def flush(self) -> None:
+        """Make durable what was committed, and move the WAL into the file when it has grown.
+
+        Raises:
+            OutcomeUnknown: it could not be done; from now on every commit is refused.
+        """
+        try:
+            self._database.flush()
+        except OutcomeUnknown as error:
+            self._broken = error
+            raise
+        if self._leaves_checkpoints and self._frames >= _CHECKPOINT_FRAMES:
+            self._frames = 0
+            with self._connections.reading() as db:
+                db.execute("pragma wal_checkpoint(passive)").fetchone()
+
+    def waited_too_long(self, seconds: float) -> Exception | None:
+        """What to tell somebody who has waited that long for the lock; None if it is not too long."""
+        return self._database.busy() if seconds > self._database.busy_timeout_s else None
+
+    def transact(self, action: Callable[[Connection], T]) -> T:
+        """Carry out `action` in a write transaction; for what is no command."""
+
+        def carry_out(db: Connection) -> T:
+            self._tail.forget()
+            return self._database.transact(db, lambda: action(db))
+
+        return self._connections.write(carry_out)
+
+    def _take(self, db: Connection) -> None:
+        """Another connection than last time, as after a fork of the process: nothing is known of it."""
+        self._tail.forget()
+        self._tail_of = db
+        if self._leaves_checkpoints:
+            # Moving the WAL into the file takes tens of milliseconds; a loop leaves that to its worker.
+            db.execute("pragma wal_autocheckpoint = 0")
+
+    def _commit_each(self, db: Connection, requests: Sequence[Request], *, patient: bool) -> None:
+        if db is not self._tail_of:
+            self._take(db)
+        if self._broken is not None:
+            raise OutcomeUnknown(*self._broken.args) from self._broken
+        try:
+            self._commit(db, requests, patient=patient)
+        except _POISONED:
+            if len(requests) == 1:
+                raise
+            # One of them cannot be written, so none was; each gets a transaction of its own.
+            for request in requests:
+                request.error = None
+                try:
+                    self._commit(db, (request,), patient=True)
+                except (*_POISONED, TurnlogError) as own:
+                    request.error = own
+                    request.settled = True
+
+    def _commit(self, db: Connection, requests: Sequence[Request], *, patient: bool) -> None:
+        database, tail = self._database, self._tail
+        committing = False
+        try:
+            database.begin(db, patient=patient)
+            if tail.refresh(db):
+                self._stale_from = dict(db.execute(_STALE_FROM).fetchall())
+            pages = Pages()
+            for request in requests:
+                if request.needs_tables:
+                    pages = self._write(db, pages)
+                self._attempt(db, request, pages)
+            self._write(db, pages)
+            committing = True
+            database.commit(db)
+            if patient:
+                self.flush()
+        except BaseException as error:
+            tail.forget()
+            if committing and not db.in_transaction and not isinstance(error, Exception):
+                # Ctrl-C came after the commit: it stands, and only its flush may be missing.
+                self.flush()
+                self._settle(requests)
+            else:
+                database.roll_back(db)
+            if isinstance(error, driver().Error):
+                raise database.error(error) from error
+            raise
+        self._settle(requests)
+
+    def _settle(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            request.settled = True
+
+    def _attempt(self, db: Connection, request: Request, pages: Pages) -> None:
+        try:
+            batch = request.attempt(db, self._tail, self._sources)
+        except Exception as error:
+            if isinstance(error, driver().Error):
+                raise
+            request.error = error  # the command's own: its neighbours go on
+        else:
+            if batch is not None:
+                batch.keep(pages)
+
+    def _write(self, db: Connection, pages: Pages) -> Pages:
+        """Write what was decided so far; fresh pages for the rest."""
+        if pages.events:
+            pages.write(db)
+            self._project(db, pages.steps)
+            for end in pages.ends:
+                end.written()
+            self._frames += _FRAMES_PER_COMMIT + len(pages.events)
+        return Pages()
+
+    def _project(self, db: Connection, steps: Sequence[Step]) -> None:
+        stale_from = self._stale_from
+        for projection in self._projections:
+            if stale_from.get(projection.name) is None:
+                projection.apply(db, steps)
+            else:
+                projection.prepare(db)  # somebody appended without it: it catches up, these steps included
+                stale_from[projection.name] = None
+        if len(stale_from) > len(self._projections):
+            kept = {projection.name for projection in self._projections}
+            behind = [name for name, since in stale_from.items() if since is None and name not in kept]
+            first = steps[0].recorded[0].position
+            db.executemany(_MARK_STALE, [(first, name) for name in behind])
+            stale_from.update(dict.fromkeys(behind, first))
