@@ -14,7 +14,7 @@ __all__ = ["Difference", "first_difference"]
 
 _TABLE = """
 select names.text, version, content, birth, created_at, expires_at_turn
-from entries left join names on names.id = entries.key
+from entries left join names on names.id = entries.key and names.family = ?
 where run = ? order by birth
 """
 _STRAY = "select run from entries where run not in (select id from runs) limit 1"
@@ -47,7 +47,9 @@ class Difference:
 def first_difference(db: Connection) -> Difference | None:
     """The first entry, run by run in birth order, in which the table is not what the log folds to."""
     for past, entries in fold_runs(db):
-        table = {_name(row[0]): row[1:] for row in db.execute(_TABLE, (past.run.id,)).fetchall()}
+        table = {
+            _name(row[0]): row[1:] for row in db.execute(_TABLE, (past.run.family, past.run.id)).fetchall()
+        }
         for key, entry in entries.items():
             expected = _columns(entry, event_position(db, past, entry.content))
             found = table.pop(key, None)

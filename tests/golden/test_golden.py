@@ -16,6 +16,7 @@ from turnlog.eventlog.codec import CODES
 from turnlog.eventlog.history import content_at, entries_at
 from turnlog.eventlog.integrity import check_log
 from turnlog.eventlog.runs import NEWEST_REVISION
+from turnlog.eventlog.schema import APPLICATION_ID, SCHEMA_VERSION
 from turnlog.projections import EntriesProjection, fold_runs
 
 import turnlog
@@ -33,9 +34,8 @@ def golden(tmp_path: Path) -> Path:
 
 
 def test_the_golden_file_stands_alone() -> None:
-    """The file needs no companion, is a WAL file of version 1, and holds every type of event."""
-    assert not list(HERE.glob("*-wal"))
-    assert not list(HERE.glob("*-shm"))
+    """Nothing is left over in a -wal, the file is a WAL file of version 1, and holds every type of event."""
+    assert all(file.stat().st_size == 0 for file in HERE.glob("*-wal"))
     header = (HERE / "format-1.db").read_bytes()[:100]
     assert (header[18:20], header[60:64], header[68:72]) == (b"\2\2", b"\0\0\0\1", b"turn")
     assert {event["type"] for event in EXPECTED["events"]} == {kind.__name__ for kind in CODES}
@@ -112,3 +112,24 @@ def test_the_example_of_the_description_is_true() -> None:
     assert sha256(shown["event"]).hexdigest() == event["hash"]
     text = FORMAT.read_text(encoding="utf-8")
     assert all(sha256(frame).hexdigest() in text for frame in shown.values())
+
+
+def test_the_description_names_what_there_is(golden: Path) -> None:
+    """Identity, types and columns stand in docs/format.md as they are in the file."""
+    text = FORMAT.read_text(encoding="utf-8")
+    assert f"| {APPLICATION_ID} = {APPLICATION_ID:#X}".replace("0X", "0x") in text
+    assert f"| `PRAGMA user_version` | {SCHEMA_VERSION}," in text
+    for kind, code in CODES.items():
+        assert f"| {code} | {kind.__name__} |" in text
+    with EventLog(golden, read_only=True) as log, log.reading() as db:
+        for table in ("runs", "names", "events"):
+            section = text.partition(f"### {table}\n")[2].partition("\n#")[0]
+            columns = {name for (name,) in db.execute("select name from pragma_table_info(?)", (table,))}
+            named = {
+                name for row in re.findall(r"^\| ([a-z_, ]+) \|", section, re.M) for name in row.split(", ")
+            }
+            assert named - {"column"} == columns
+        for table in ("projections", "entries"):
+            section = text.partition("### projections, entries\n")[2].partition("\n#")[0]
+            for (name,) in db.execute("select name from pragma_table_info(?)", (table,)):
+                assert name in section or name in ("run", "key")

@@ -6,6 +6,7 @@ four equal after every step; looking back, it holds every past point equal to wh
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -79,9 +80,13 @@ class Cell:
         metadata = None if self.metadata is None else dict(self.metadata)
         return MemoryEntry(key, self.value, metadata, created_at, self.expires, self.version)
 
+    def shown(self) -> tuple[object, ...]:
+        """What agents see of the cell; as JSON, where true and 1 differ."""
+        return self.value, json.dumps(self.metadata, sort_keys=True), self.expires
+
     def told(self) -> tuple[object, ...]:
         """What a snapshot tells of the cell."""
-        return self.value, self.metadata, self.expires, self.created_at
+        return *self.shown(), self.created_at
 
 
 Cells = dict[str, Cell]
@@ -99,9 +104,9 @@ class Saved:
 class Moment:
     """A run right after one event; the moment without a kind is the empty beginning."""
 
+    cells: Mapping[str, Cell]
     position: int = 0
     turn: int = 0
-    cells: Mapping[str, Cell] = None  # type: ignore[assignment]
     recorded_at: int = 0
     kind: type[Event] | None = None
     key: str | None = None
@@ -154,7 +159,7 @@ class Draft:
             cells = dict(sorted(cells.items(), key=lambda item: item[1].birth))
         self.position += 1
         turn = self.last.turn if turn is None else turn
-        self.new.append(Moment(self.position, turn, cells, self.now, kind, key, agent, len(self.new)))
+        self.new.append(Moment(cells, self.position, turn, self.now, kind, key, agent, len(self.new)))
 
     def carry_out(self, command: Command[Any], ambient: str | None) -> object:
         """What a command does, and its outcome."""
@@ -301,7 +306,7 @@ def naive_diff(old: Moment, new: Moment) -> dict[str, tuple[str, MemoryEntry | N
             found[key] = ("added", None, other.entry(key))
         elif other is None:
             found[key] = ("removed", one.entry(key), None)
-        elif (one.value, one.metadata, one.expires) != (other.value, other.metadata, other.expires):
+        elif one.shown() != other.shown():
             found[key] = ("changed", one.entry(key), other.entry(key))
     return found
 
@@ -332,6 +337,7 @@ METADATA: tuple[dict[str, Any] | None, ...] = (
     {"agent": ""},
     {"agent": "\ud800", "depth": [1, {"x": None}]},
     {"n": 1},
+    {"n": True},
 )
 METADATA_OF = {Write("", "", metadata).metadata_json: metadata for metadata in METADATA}
 AGENTS = (None, "ada", "\udfff")
@@ -614,7 +620,7 @@ class MemoryMachine(RuleBasedStateMachine):
         return Timeline(self.logs[which % len(self.logs)], run)
 
     def draft(self, run: str) -> Draft:
-        return Draft(self.runs.get(run, [Moment(cells={})]), self.position, self.now)
+        return Draft(self.runs.get(run, [Moment({})]), self.position, self.now)
 
     def commit(self, run: str, draft: Draft) -> None:
         if draft.new:
@@ -784,7 +790,7 @@ def test_every_way_to_a_state_agrees() -> None:
     run_state_machine_as_test(
         MemoryMachine,
         settings=settings(
-            max_examples=25,
+            max_examples=50,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),
