@@ -1,7 +1,7 @@
 """Group commit for asyncio: everything on the loop but the flush, which one worker thread does.
 
 The first write that waits schedules a step: it takes what is in line, begins, decides, appends and commits on
-the loop (with early release, see docs/adr/0008-early-release.md, that takes no flush), and hands the flush to
+the loop (with early release, see docs/adr/0007-early-release.md, that takes no flush), and hands the flush to
 the worker. When it is back, everybody is answered, and the next step takes who has come meanwhile. At most
 one flush is out at a time. A writer thread in place of this would need the interpreter lock a hundred times a
 group, and a busy loop would let it have none of them.

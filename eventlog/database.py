@@ -158,7 +158,7 @@ class Database:
         """Begin a write transaction, its lock taken at once, waiting for it up to the limit if `patient`.
 
         SQLite's own wait backs off so far that a writer who never pauses starves everybody else; short waits
-        of random length give every process its share (docs/adr/0008-early-release.md).
+        of random length give every process its share (docs/adr/0007-early-release.md).
 
         Raises:
             sqlite3.OperationalError: busy beyond the limit, or anything else.
@@ -319,7 +319,7 @@ class Database:
         projections(db)
 
     def _open(self, *, immutable: bool, writing: bool) -> Connection:
-        db = self._connect("ro" if self.read_only else "rw", immutable=immutable, writing=writing)
+        db = self._connect("ro" if self.read_only else "rw", immutable=immutable)
         try:
             synchronous = "full" if self.durability == "disk" and not self._flushes else "normal"
             db.execute(f"pragma synchronous = {synchronous}")
@@ -329,23 +329,21 @@ class Database:
             )  # macOS: a flush that reaches the platter; elsewhere no effect
             db.execute("pragma trusted_schema = off")
             db.execute("select count(*) from sqlite_schema").fetchone()  # the first look into the file
+            if writing:
+                db.execute("pragma busy_timeout = 0")  # from here on `begin` waits
         except BaseException:
             db.close()
             raise
         return db
 
-    def _connect(self, mode: Literal["ro", "rw"], *, immutable: bool, writing: bool = False) -> Connection:
+    def _connect(self, mode: Literal["ro", "rw"], *, immutable: bool) -> Connection:
         if is_inherited(self.identity):
             raise StorageError(refusal(self.shown))
         uri = f"{self.path.as_uri()}?mode={mode}" + ("&immutable=1" if immutable else "")
         return cast(
             "Connection",
             driver().connect(
-                uri,
-                uri=True,
-                timeout=0 if writing else self.busy_timeout_s,
-                isolation_level=None,
-                check_same_thread=False,
+                uri, uri=True, timeout=self.busy_timeout_s, isolation_level=None, check_same_thread=False
             ),
         )
 

@@ -83,9 +83,9 @@ class GroupCommit:
         if place.failed is not None:
             raise place.failed
 
-    def _lead(self, own: _Place) -> None:
+    def _lead(self, first: _Place) -> None:
         """Commit for oneself and for those behind."""
-        group = [own]
+        group = [first]
         try:
             with self._mutex:
                 group += [self._line.popleft() for _ in range(min(len(self._line), MAX_GROUP - 1))]

@@ -147,7 +147,7 @@ def _new_adapter(schema: Any) -> TypeAdapter[Any]:
     from pydantic import PydanticUserError, TypeAdapter
     from pydantic.errors import PydanticUndefinedAnnotation
 
-    if isinstance(schema, str):  # pydantic would take it for a name and, not finding it, for `str`
+    if isinstance(schema, str):  # pydantic would look the name up here, not where the caller is
         raise _no_schema(schema)
     try:
         return TypeAdapter(schema)

@@ -526,6 +526,15 @@ class StoreContract:
             seen += page
         assert seen == [f"k{number}" for number in range(40) if number != 30] + ["k3"]
 
+    @needs("scan", "execute")
+    def test_scan_of_many_entries(self, store: Any) -> None:
+        """However many there are, each is given once, in order."""
+        keys = [f"{'ab'[number % 2]}/{number}" for number in range(1100)]
+        store.execute([Write(key, "v") for key in keys])
+        assert [entry.key for entry in store.scan()] == keys
+        assert [entry.key for entry in store.scan("b/")] == keys[1::2]
+        assert [entry.key for entry in store.scan(after=keys[700])] == keys[701:]
+
     @needs("scan")
     def test_scan_limits(self, store: Any) -> None:
         """A limit of 0 gives nothing, one beyond the end gives all there is."""
@@ -618,6 +627,16 @@ class StoreContract:
         assert command.missing is None
         assert [entry.key for entry in store.list()] == ["b", "c", "a"]
         assert store.get("a").value == "anew"
+
+    @needs("execute")
+    def test_commands_see_entries_in_birth_order(self, store: Any) -> None:
+        """A new life puts a key at the end, for the next batch and for the next command of the same one."""
+        store.execute([Write("a", "1"), Write("b", "1")])
+        same_batch, next_batch = _Deciding(), _Deciding()
+        store.execute([_Deciding(), same_batch])
+        store.execute([next_batch])
+        for command in (same_batch, next_batch):
+            assert [key for _, key, _, _ in command.seen] == ["b", "a"]
 
     @needs("execute")
     def test_an_entry_can_be_pointed_to_again(self, store: Any) -> None:

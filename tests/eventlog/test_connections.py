@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -343,6 +345,25 @@ def test_busy_names_file_and_wait_and_writes_nothing(
         assert log.execute([Write("k", "w")], run="main") == [2]
 
 
+def test_every_thread_that_waited_is_told_busy(
+    path: Path, connect: Callable[..., Any], everything: Callable[[], Any]
+) -> None:
+    """When the lock is not to be had, each of several waiting threads gets its own typed error."""
+    with EventLog(path, busy_timeout_s=0.1) as log:
+        log.execute([Write("k", "v")], run="main")
+        before = everything()
+        outsider = connect()
+        outsider.execute("begin immediate")
+        with ThreadPoolExecutor(6) as pool:
+            attempts = [pool.submit(log.execute, [Write("k", str(n))], run="main") for n in range(6)]
+            errors = [attempt.exception() for attempt in attempts]
+        assert [type(error) for error in errors] == [Busy] * 6
+        assert len({id(error) for error in errors}) == 6
+        outsider.execute("rollback")
+        assert everything() == before
+        assert log.execute([Write("k", "w")], run="main") == [2]
+
+
 def test_readers_do_not_wait_for_writers(path: Path, connect: Callable[..., Any]) -> None:
     """While another writer holds the lock everything can be read."""
     with EventLog(path, busy_timeout_s=0) as log:
@@ -351,6 +372,23 @@ def test_readers_do_not_wait_for_writers(path: Path, connect: Callable[..., Any]
         assert len(list(log.read())) == 1
         assert [info.run.name for info in log.runs()] == ["main"]
         assert log.head("main") is not None
+
+
+@pytest.mark.parametrize("options", [{}, {"read_only": True}], ids=["to write", "to read"])
+def test_opening_waits_for_whoever_has_the_file_for_himself(
+    path: Path, connect: Callable[..., Any], options: dict[str, Any]
+) -> None:
+    """A file held exclusively, as by a process that closes it as the last, is opened once it is free."""
+    with EventLog(path) as log:
+        log.execute([Write("k", "v")], run="main")
+    outsider = connect(check_same_thread=False)
+    outsider.execute("pragma journal_mode = delete")
+    outsider.execute("begin exclusive")
+    threading.Timer(0.2, outsider.execute, args=("rollback",)).start()
+    started = time.monotonic()
+    with EventLog(path, **options) as log:
+        assert time.monotonic() - started > 0.1
+        assert len(list(log.read())) == 1
 
 
 def test_opening_waits_no_longer_than_asked(path: Path, connect: Callable[..., Any]) -> None:

@@ -434,13 +434,14 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @initialize(
         keys=st.lists(st.sampled_from(KEYS), min_size=2, max_size=5, unique=True),
-        specs=st.lists(commands(slots), min_size=1, max_size=4).map(lambda specs: [("advance",), *specs]),
+        first=st.sampled_from([("advance",), ("write", 0, "", None, None, "any")]),
+        specs=st.lists(commands(slots), max_size=4),
     )
-    def begin(self, keys: list[str], specs: list[tuple[Any, ...]]) -> None:
-        """A few keys at a time, so that things happen to the same ones."""
+    def begin(self, keys: list[str], first: tuple[Any, ...], specs: list[tuple[Any, ...]]) -> None:
+        """A few keys at a time, so that things happen to the same ones; and a run that has begun."""
         self.keys = keys
         self.logs = [self.opened()]
-        for spec in specs:
+        for spec in [first, *specs]:
             self.execute("main", [resolved(spec, self.keys, self.draft("main").cells)], None, 0)
 
     def opened(self) -> EventLog:
@@ -790,7 +791,7 @@ def test_every_way_to_a_state_agrees() -> None:
     run_state_machine_as_test(
         MemoryMachine,
         settings=settings(
-            max_examples=50,
+            max_examples=60,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),

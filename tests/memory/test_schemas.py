@@ -161,6 +161,7 @@ def test_the_message_does_not_repeat_the_value(memory: SharedMemory) -> None:
     [
         pytest.param(5, id="number"),
         pytest.param("Invoice", id="name"),
+        pytest.param("int", id="name of a builtin"),
         pytest.param(object(), id="object"),
         pytest.param(list["Nowhere"], id="name that leads nowhere"),  # noqa: F821
     ],
@@ -289,8 +290,8 @@ def test_a_stored_value_that_does_not_fit(memory: SharedMemory) -> None:
 
 
 def test_schemas_that_compare_equal_are_told_apart(memory: SharedMemory) -> None:
-    """`int | str` tries int first where both fit, `str | int` leaves text alone."""
-    memory.write("a", "one", True, schema=Annotated[int | str, Field(union_mode="left_to_right")])
-    memory.write("a", "other", "1", schema=Annotated[str | int, Field(union_mode="left_to_right")])
-    memory.write("a", "third", "1", schema=Annotated[int | str, Field(union_mode="left_to_right")])
+    """Where both fit equally well, `int | str` takes the int and `str | int` the text."""
+    assert (int | str) == (str | int)
+    for number, schema in enumerate([int | str, str | int, int | str]):
+        memory.write("a", str(number), b"1", schema=schema)
     assert [entry.value for entry in memory.list_all()] == [1, "1", 1]

@@ -12,7 +12,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
-from turnlog.eventlog import AdvanceTurn, EntryDeleted, EntryWritten, EventLog, Limits, Restored, Write
+from turnlog.eventlog import AdvanceTurn, Busy, EntryDeleted, EntryWritten, EventLog, Limits, Restored, Write
 from turnlog.memory import EventSourcedStore, InMemoryStore, MemoryEntry, SharedMemory, acting_as
 from turnlog.projections import first_difference
 from turnlog.replay import Timeline
@@ -145,6 +145,17 @@ def test_any_difference_is_noticed(memory: SharedMemory, change: Callable[[Share
     snapshot = memory.snapshot()
     change(memory)
     memory.restore(snapshot)
+    assert memory.snapshot() == snapshot
+
+
+def test_another_order_is_restored(memory: SharedMemory) -> None:
+    """Also where every entry is there, unchanged."""
+    for key in ("one", "two", "three"):
+        memory.write("a", key, "v")
+    snapshot = memory.snapshot()
+    snapshot["entries"].reverse()
+    memory.restore(snapshot)
+    assert [entry.key for entry in memory.list_all()] == ["a/three", "a/two", "a/one"]
     assert memory.snapshot() == snapshot
 
 
@@ -398,28 +409,37 @@ def test_restoring_while_others_write(store: Any) -> None:
     assert len(memory.list_by_agent("a")) == 5
 
 
-def test_a_snapshot_is_of_one_turn(store: Any) -> None:
-    """Entries and turn belong together, although they are asked for one after the other."""
-    memory, other = SharedMemory(store), SharedMemory(store)
-    stop = threading.Event()
-    taken: list[Any] = []
+class Restless(InMemoryStore):
+    """A store on which another writer finishes a task while entries are being listed, so many times."""
 
-    def advance() -> None:
-        while not stop.is_set():
-            with_turn = store.get_turn() + 1
-            store.execute([Write("n", str(with_turn)), AdvanceTurn()])
-            stop.wait(0.002)
+    times = 0
 
-    store.execute([Write("n", "0")])
-    thread = threading.Thread(target=advance)
-    thread.start()
-    try:
-        taken = [other.snapshot() for _ in range(30)]
-    finally:
-        stop.set()
-        thread.join()
-    assert all(int(snapshot["entries"][0]["value"]) == snapshot["turnCount"] for snapshot in taken)
-    assert memory.turn >= taken[-1]["turnCount"]
+    def list(self) -> list[MemoryEntry]:
+        """The entries, as of before the other's write."""
+        entries = super().list()
+        if self.times:
+            self.times -= 1
+            self.execute([Write("b/result", str(self.get_turn() + 1)), AdvanceTurn()])
+        return entries
+
+
+def test_a_snapshot_is_of_one_turn() -> None:
+    """Entries and turn belong together, although the store is asked for one after the other."""
+    store = Restless()
+    memory = SharedMemory(store)
+    memory.store.set("b/result", "0")
+    store.times = 3
+    snapshot = memory.snapshot()
+    assert snapshot["turnCount"] == 3
+    assert snapshot["entries"][0]["value"] == "3"
+
+
+def test_a_snapshot_is_not_waited_for_without_end() -> None:
+    """If the turn changes every time, that is an error, not a snapshot that never was."""
+    store = Restless()
+    store.times = 10**6
+    with pytest.raises(Busy, match="turn changed"):
+        SharedMemory(store).snapshot()
 
 
 # -- stores that can do less

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,8 +56,9 @@ def cli() -> Callable[..., Ended]:
 
 @pytest.fixture
 def process() -> Callable[..., subprocess.Popen[bytes]]:
-    """Starts `python -m turnlog` as a user would, with pipes; killed if it outlives the test."""
+    """Starts `python -m turnlog` as a user would, with pipes; killed after 30 s and at the test's end."""
     started: list[subprocess.Popen[bytes]] = []
+    watchdogs: list[threading.Timer] = []
 
     def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
         options = {
@@ -68,9 +70,14 @@ def process() -> Callable[..., subprocess.Popen[bytes]]:
         words = [word if isinstance(word, bytes) else str(word) for word in arguments]
         command = [sys.executable, "-m", "turnlog", *words]
         started.append(subprocess.Popen(command, **options))
+        watchdogs.append(threading.Timer(30, started[-1].kill))
+        watchdogs[-1].start()
         return started[-1]
 
     yield start
+    for watchdog in watchdogs:
+        watchdog.cancel()
+        watchdog.join()
     for each in started:
         if each.poll() is None:
             each.kill()

@@ -107,7 +107,7 @@ def test_follow_prints_each_event_once_and_in_order(process, team, open_team):
     """What is committed while a log is followed appears as it comes: all of it, once, in order, filtered."""
     all_events = process("log", team, "--follow", "--json")
     of_writer = process(
-        "log", team, "--follow", "--json", "--agent", "writer", "--last", "0", "--run", "main"
+        "log", team, "--follow", "--json", "--agent", "writer", "--since", "@10", "--run", "main"
     )
     seen = [json.loads(all_events.stdout.readline())["position"] for _ in range(10)]
     with open_team(team) as log:
