@@ -16,7 +16,7 @@ test: .venv/.group-test ## run the tests (a minute or two)
 	@.venv/bin/pytest -n 2 --dist worksteal
 
 test-long: .venv/.group-test ## run the long tests: crashes, many processes, large logs
-	@.venv/bin/pytest -m long
+	@.venv/bin/pytest -m long --timeout 600
 
 check: .venv/.group-check build/typed/.stamp ## lint, formatting, types
 	@.venv/bin/ruff check

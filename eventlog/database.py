@@ -66,6 +66,8 @@ class Database:
         create: bool = True,
     ) -> None:
         self.path = _checked_path(path)
+        # SQLite follows links, and keeps -wal and -journal beside the file they lead to.
+        self._file = Path(os.path.realpath(self.path))
         if durability not in ("disk", "os"):
             raise ValueError(f'durability must be "disk" or "os", not {durability!r}')
         if not 0 <= busy_timeout_s <= 1_000_000:
@@ -211,7 +213,7 @@ class Database:
         try:
             with self._flushing:
                 if self._wal is None:
-                    self._wal = os.open(f"{self.path}-wal", os.O_RDWR | os.O_CLOEXEC)
+                    self._wal = os.open(f"{self._file}-wal", os.O_RDWR | os.O_CLOEXEC)
                 os.fdatasync(self._wal)
         except FileNotFoundError:
             return  # a WAL goes only when all that was in it has been moved into the file, and flushed
@@ -273,7 +275,7 @@ class Database:
 
     def _stat(self) -> os.stat_result | None:
         try:
-            return self.path.stat()
+            return self._file.stat()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -339,7 +341,7 @@ class Database:
     def _connect(self, mode: Literal["ro", "rw"], *, immutable: bool) -> Connection:
         if is_inherited(self.identity):
             raise StorageError(refusal(self.shown))
-        uri = f"{self.path.as_uri()}?mode={mode}" + ("&immutable=1" if immutable else "")
+        uri = f"{self._file.as_uri()}?mode={mode}" + ("&immutable=1" if immutable else "")
         return cast(
             "Connection",
             driver().connect(
@@ -350,7 +352,7 @@ class Database:
     def _left(self, suffix: Literal["-wal", "-journal"]) -> bool:
         """Whether that companion of the file is there and holds something."""
         try:
-            return self.path.with_name(self.path.name + suffix).stat().st_size > 0
+            return self._file.with_name(self._file.name + suffix).stat().st_size > 0
         except OSError:
             return False
 

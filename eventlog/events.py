@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 __all__ = [
     "Change",
@@ -34,6 +34,7 @@ __all__ = [
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class EntryWritten:
     """A key was given a value.

@@ -1,8 +1,30 @@
-"""Replay: timelines, restore, fork, audit and the command line."""
+"""Replay: timelines, restore, fork, audit and the command line.
 
-from .address import Point
-from .state import Difference, State
-from .timeline import Timeline
-from .visits import Visit
+A name is imported when it is first used: the command line lives here and must answer quickly.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .address import Point
+    from .state import Difference, State
+    from .timeline import Timeline
+    from .visits import Visit
+else:
+
+    def __getattr__(name: str) -> object:
+        """A public name."""
+        if name in __all__:
+            for home in (".timeline", ".state", ".address", ".visits"):
+                module = import_module(home, __name__)
+                if name in module.__all__:
+                    return globals().setdefault(name, getattr(module, name))
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        """Everything there is, imported yet or not."""
+        return sorted({*globals(), *__all__})
+
 
 __all__ = ["Difference", "Point", "State", "Timeline", "Visit"]

@@ -63,6 +63,7 @@ with recursive keys (key) as (
 )
 select names.text from keys join names on names.id = keys.key
 where exists (select 1 from events where run = :run and key = keys.key and revision <= :upto and {CHANGES})
+limit :limit
 """  # noqa: S608 - constants only
 _NAME_TEXT = "select text from names where id = ?"
 
@@ -121,11 +122,12 @@ def has_key(db: Connection, lineage: Lineage, key: str) -> bool:
     )
 
 
-def known_keys(db: Connection, lineage: Lineage) -> list[str]:
-    """Every key the run or its ancestors ever changed."""
+def known_keys(db: Connection, lineage: Lineage, limit: int) -> list[str]:
+    """Keys that the run or its ancestors ever changed, at most `limit`."""
     keys: set[str] = set()
     for run, _, upto in lineage.segments:
-        keys.update(read_text(name) for (name,) in db.execute(_KEYS, {"run": run, "upto": upto}).fetchall())
+        bounds = {"run": run, "upto": upto, "limit": max(limit - len(keys), 0)}
+        keys.update(read_text(name) for (name,) in db.execute(_KEYS, bounds).fetchall())
     return sorted(keys)
 
 

@@ -89,7 +89,7 @@ def import_(db: str, source: str, run: str | None, as_json: bool) -> None:
             fields = {"run": name, "revision": head.revision, "turn": head.turn, "hash": head.hash.hex()}
             screen.record(fields)
         else:
-            screen.say(f"run {name}: {head.revision:,} events, at turn {head.turn}; every hash holds")
+            screen.say(f"run {name}: up to revision {head.revision:,}, turn {head.turn}; every hash holds")
 
 
 def _size(log: EventLog, run: str | None) -> int:

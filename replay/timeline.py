@@ -30,6 +30,9 @@ from .visits import Visit, read_visits
 
 __all__ = ["Timeline"]
 
+_COMPARED = 2_000
+"""With how many keys an unknown one is compared for a hint: a matter of 0.1 s."""
+
 
 class Timeline:
     """Replay of one run: its memory at any point, who wrote what, and what changed.
@@ -324,6 +327,6 @@ class Timeline:
     def _check_key(self, db: Connection, key: str) -> None:
         if has_key(db, self._lineage, key):
             return
-        near = difflib.get_close_matches(key, known_keys(db, self._lineage), n=3)
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise NotFound(f"run {self.run!r} never had a key {key!r}{hint}")
+        near = difflib.get_close_matches(key, known_keys(db, self._lineage, _COMPARED), n=3)
+        hint = f"; did you mean {' or '.join(f'{each!r:.80}' for each in near)}?" if near else ""
+        raise NotFound(f"run {self.run!r} never had a key {key!r:.80}{hint}")

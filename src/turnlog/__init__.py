@@ -1,41 +1,65 @@
-"""turnlog: event-sourced shared memory for teams of AI agents."""
+"""turnlog: event-sourced shared memory for teams of AI agents.
 
-from turnlog._open import open  # noqa: A004
-from turnlog.eventlog import (
-    AdvanceTurn,
-    BadAddress,
-    BadImport,
-    Busy,
-    Clear,
-    Closed,
-    CompareAndSet,
-    Conflict,
-    Corrupt,
-    Delete,
-    EventLog,
-    Limits,
-    NotFound,
-    NotOurs,
-    OutcomeUnknown,
-    RunExists,
-    SetTurn,
-    StorageError,
-    TooNew,
-    TurnlogError,
-    Write,
-)
-from turnlog.memory import (
-    AgentMemory,
-    AsyncMemoryStore,
-    EventSourcedStore,
-    InMemoryStore,
-    MemoryEntry,
-    MemoryStore,
-    SharedEntry,
-    SharedMemory,
-    acting_as,
-)
-from turnlog.replay import Timeline
+A name is imported when it is first used, so that a command which needs little of this starts quickly.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from turnlog._open import open  # noqa: A004
+    from turnlog.eventlog import (
+        AdvanceTurn,
+        BadAddress,
+        BadImport,
+        Busy,
+        Clear,
+        Closed,
+        CompareAndSet,
+        Conflict,
+        Corrupt,
+        Delete,
+        EventLog,
+        Limits,
+        NotFound,
+        NotOurs,
+        OutcomeUnknown,
+        RunExists,
+        SetTurn,
+        StorageError,
+        TooNew,
+        TurnlogError,
+        Write,
+    )
+    from turnlog.memory import (
+        AgentMemory,
+        AsyncMemoryStore,
+        EventSourcedStore,
+        InMemoryStore,
+        MemoryEntry,
+        MemoryStore,
+        SharedEntry,
+        SharedMemory,
+        acting_as,
+    )
+    from turnlog.replay import Timeline
+else:
+
+    def __getattr__(name: str) -> object:
+        """A public name, or a part of the package."""
+        if name in ("eventlog", "memory", "projections", "replay"):
+            return import_module(f"turnlog.{name}")
+        if name in __all__:
+            for home in ("turnlog._open", "turnlog.eventlog", "turnlog.memory", "turnlog.replay"):
+                module = import_module(home)
+                if name in module.__all__:
+                    return globals().setdefault(name, getattr(module, name))
+        raise AttributeError(f"module 'turnlog' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        """Everything there is, imported yet or not."""
+        return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "AdvanceTurn",

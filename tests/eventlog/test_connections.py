@@ -71,11 +71,17 @@ def test_every_connection_keeps_the_promises(
 
 
 @_FLUSHED_BY_US
+@pytest.mark.parametrize("through", ["the file itself", "a symbolic link"])
 @pytest.mark.parametrize(("durability", "flushed"), [("disk", True), ("os", False)])
 def test_an_acknowledged_write_has_been_flushed(
-    path: Path, monkeypatch: pytest.MonkeyPatch, durability: Any, flushed: bool
+    path: Path, monkeypatch: pytest.MonkeyPatch, durability: Any, flushed: bool, through: str
 ) -> None:
     """With "disk" the WAL is flushed between the commit and the return of every write, with "os" not."""
+    opened = path
+    if through == "a symbolic link":
+        opened = path.with_name("link.db")
+        opened.symlink_to(path)
+        path.touch()
     flushes: list[tuple[int, int]] = []
     flush = os.fdatasync
 
@@ -86,7 +92,7 @@ def test_an_acknowledged_write_has_been_flushed(
         flushes.append((found.st_ino, head.position if head else 0))
         flush(descriptor)
 
-    with EventLog(path, durability=durability) as log:
+    with EventLog(opened, durability=durability) as log:
         monkeypatch.setattr(os, "fdatasync", recorded)
         for number in range(1, 4):
             log.execute([Write("k", str(number))], run="main")

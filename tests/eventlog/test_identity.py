@@ -176,6 +176,19 @@ def test_what_is_not_a_log_of_ours_is_refused_untouched(
 
 
 @pytest.mark.parametrize("read_only", [False, True])
+def test_what_lies_behind_a_link_is_refused_untouched(path: Path, read_only: bool) -> None:
+    """A symbolic link does not hide what a crash left beside the file it leads to."""
+    crash(path, *_FOREIGN_WAL)
+    (path.parent / "links").mkdir()
+    link = path.parent / "links" / "team.db"
+    link.symlink_to(path)
+    before = folder(path)
+    with pytest.raises(NotOurs):
+        EventLog(link, read_only=read_only)
+    assert folder(path) == before
+
+
+@pytest.mark.parametrize("read_only", [False, True])
 def test_a_refusal_is_repeatable(path: Path, read_only: bool) -> None:
     """Being refused once does not make a file acceptable the next time."""
     crash(path, *_FOREIGN_WAL)

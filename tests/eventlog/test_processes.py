@@ -21,6 +21,9 @@ import turnlog
 
 PROCESSES = 8
 
+# Newer Pythons warn of what is tested here: that a process with threads may fork.
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
 
 _OPEN_AND_WRITE = """
 import json, sys, time

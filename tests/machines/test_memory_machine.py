@@ -786,28 +786,29 @@ class MemoryMachine(RuleBasedStateMachine):
             }
 
 
-def test_every_way_to_a_state_agrees() -> None:
-    """Live table, history index, fold and plain model agree after every step and at every past point."""
+def run_machine(examples: int, steps: int) -> None:
+    """Tell so many stories of so many steps."""
     run_state_machine_as_test(
         MemoryMachine,
         settings=settings(
-            max_examples=60,
-            stateful_step_count=40,
+            max_examples=examples,
+            stateful_step_count=steps,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+# Seconds for what a failure needs: hypothesis then looks for the shortest story that shows it.
+@pytest.mark.timeout(600)
+def test_every_way_to_a_state_agrees() -> None:
+    """Live table, history index, fold and plain model agree after every step and at every past point."""
+    run_machine(examples=60, steps=40)
 
 
 @pytest.mark.long
-def test_every_way_to_a_state_agrees_for_long() -> None:
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("part", range(10))
+def test_every_way_to_a_state_agrees_for_long(part: int) -> None:
     """The same, with many more and longer stories."""
-    run_state_machine_as_test(
-        MemoryMachine,
-        settings=settings(
-            max_examples=600,
-            stateful_step_count=80,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    run_machine(examples=60, steps=80)

@@ -145,6 +145,20 @@ def test_a_history_costs_with_the_changes_of_its_key(tmp_path: Path) -> None:
         assert 3 * once <= work(more, history) <= 4 * once
 
 
+def test_an_unknown_key_costs_no_more_than_a_look_at_some_keys(tmp_path: Path) -> None:
+    """The search for a hint ends after a few thousand keys."""
+
+    def unknown(timeline: Timeline) -> None:
+        with pytest.raises(NotFound, match="never had a key 'nose 17'"):
+            timeline.blame("nose 17")
+
+    with (
+        told(tmp_path / "many.db", noise(4_000, keys=4_000)) as many,
+        told(tmp_path / "more.db", noise(8_000, keys=8_000)) as more,
+    ):
+        assert work(more, unknown) <= work(many, unknown) * 1.02
+
+
 def test_following_a_run_does_not_cost_with_its_length(logs: dict[str, EventLog]) -> None:
     """What was appended to a run since a position is found by halving, not by reading the whole run."""
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+Cli = Callable[..., Any]
 
-def entries(cli, path, *options):
+
+def entries(cli: Cli, path: Path, *options: str) -> dict[str, Any]:
     """Keys and values as `state` shows them."""
     return {record["key"]: record["value"] for record in cli("state", path, "--json", *options).records}
 
 
-def test_restore_brings_back_a_state(cli, team):
+def test_restore_brings_back_a_state(cli: Cli, team: Path) -> None:
     """A restore shows the entries and the turn of the point again, and appends only."""
     done = cli("restore", team, "--at", "1", "--as", "ops", "--reason", "bad merge")
     assert (done.code, done.err) == (0, "")
@@ -25,7 +30,7 @@ def test_restore_brings_back_a_state(cli, team):
     assert cli("verify", team).code == 0
 
 
-def test_a_restore_says_how_to_undo_it(cli, team):
+def test_a_restore_says_how_to_undo_it(cli: Cli, team: Path) -> None:
     """The command it prints takes the run back to before the restore."""
     before = entries(cli, team)
     done = cli("restore", team, "--at", "0")
@@ -38,14 +43,14 @@ def test_a_restore_says_how_to_undo_it(cli, team):
     assert cli("runs", team, "--json").records[0]["turn"] == 2
 
 
-def test_restore_as_json(cli, team):
+def test_restore_as_json(cli: Cli, team: Path) -> None:
     """The same facts as one object."""
     assert cli("restore", team, "--at", "@3", "--json").records == [
         {"run": "main", "turn": 0, "position": 11, "to": "@3", "put_back": 2, "removed": 1, "undo": "@10"}
     ]
 
 
-def test_fork_begins_a_run(cli, team):
+def test_fork_begins_a_run(cli: Cli, team: Path) -> None:
     """A fork shows the state of its point under its own name, and leaves the parent as it was."""
     before = entries(cli, team)
     done = cli("fork", team, "--at", "1", "--as", "what-if")
@@ -70,7 +75,7 @@ def test_fork_begins_a_run(cli, team):
         pytest.param(["fork", "--at", "0"], "--as", id="name missing"),
     ],
 )
-def test_what_cannot_be_is_refused(cli, team, arguments, said):
+def test_what_cannot_be_is_refused(cli: Cli, team: Path, arguments: list[str], said: str) -> None:
     """A change that cannot be made is one line of error, and nothing is appended."""
     verb, *rest = arguments
     done = cli(verb, team, *rest)
@@ -80,7 +85,7 @@ def test_what_cannot_be_is_refused(cli, team, arguments, said):
 
 
 @pytest.mark.parametrize("verb", ["restore", "fork"])
-def test_no_file_is_made(cli, tmp_path, verb):
+def test_no_file_is_made(cli: Cli, tmp_path: Path, verb: Any) -> None:
     """Taking a run of a missing file back, or forking it, makes no file."""
     done = cli(verb, tmp_path / "missing.db", "--at", "0", "--as", "me")
     assert (done.code, "does not exist" in done.err) == (2, True)

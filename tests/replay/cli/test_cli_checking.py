@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from turnlog.eventlog import EventLog, Write
 from turnlog.eventlog.driver import driver
 from turnlog.replay.doctor import has_reset_race
 
+Cli = Callable[..., Any]
 
-def alter(path, *statements):
+
+def alter(path: Path, *statements: str) -> None:
     """Change the file behind the log's back."""
     with contextlib.closing(driver().connect(path, isolation_level=None)) as db:
         for statement in statements:
             db.execute(statement)
 
 
-def test_verify_of_a_whole_log(cli, team):
+def test_verify_of_a_whole_log(cli: Cli, team: Path) -> None:
     """A whole log verifies, and its heads are printed to be kept."""
     done = cli("verify", team, "--json")
     assert done.code == 0
@@ -48,7 +53,7 @@ def test_verify_of_a_whole_log(cli, team):
         pytest.param(["update entries set expires_at_turn = 1 where birth = 1"], id="the live table"),
     ],
 )
-def test_verify_of_an_altered_log(cli, team, statements):
+def test_verify_of_an_altered_log(cli: Cli, team: Path, statements: list[str]) -> None:
     """Whatever was altered is found, told, and makes the exit code 1."""
     alter(team, *statements)
     done = cli("verify", team, "--json")
@@ -61,13 +66,13 @@ def test_verify_of_an_altered_log(cli, team, statements):
     assert done.records[0]["problems"][0]["what"] in text.out
 
 
-def findings(cli, path):
+def findings(cli: Cli, path: Path) -> tuple[dict[str, Any], int]:
     """What `doctor` found, by name, and how it ended."""
     done = cli("doctor", path, "--json")
     return {record["what"]: record for record in done.records}, done.code
 
 
-def test_doctor_of_a_healthy_log(cli, team):
+def test_doctor_of_a_healthy_log(cli: Cli, team: Path) -> None:
     """Everything about a new log is fine but, on some systems, the age of SQLite."""
     found, code = findings(cli, team)
     assert code == 0
@@ -79,7 +84,7 @@ def test_doctor_of_a_healthy_log(cli, team):
     assert driver().sqlite_version in found["sqlite"]["value"]
 
 
-def test_doctor_warns_of_a_file_that_others_can_read(cli, team):
+def test_doctor_warns_of_a_file_that_others_can_read(cli: Cli, team: Path) -> None:
     """Permissions beyond the owner's are a warning, with what to do."""
     team.chmod(0o644)
     found, code = findings(cli, team)
@@ -87,7 +92,7 @@ def test_doctor_warns_of_a_file_that_others_can_read(cli, team):
     assert "chmod 600" in cli("doctor", team).out
 
 
-def test_doctor_finds_missing_guards(cli, team):
+def test_doctor_finds_missing_guards(cli: Cli, team: Path) -> None:
     """A log whose append-only guard was dropped is wrong."""
     alter(team, "drop trigger events_no_delete")
     found, code = findings(cli, team)
@@ -96,7 +101,7 @@ def test_doctor_finds_missing_guards(cli, team):
     assert cli("doctor", team).code == 1
 
 
-def test_doctor_finds_a_live_table_that_is_behind(cli, team):
+def test_doctor_finds_a_live_table_that_is_behind(cli: Cli, team: Path) -> None:
     """A log that was appended to without the projection is told to catch up by itself."""
     with EventLog(team, durability="os") as log:
         log.execute([Write("late", "value")], run="main")
@@ -105,7 +110,7 @@ def test_doctor_finds_a_live_table_that_is_behind(cli, team):
     assert "stale from position 11" in found["projection"]["value"]
 
 
-def test_doctor_finds_damage(cli, team):
+def test_doctor_finds_damage(cli: Cli, team: Path) -> None:
     """A file with a damaged page is wrong, and the other findings are still there."""
     alter(team, "pragma journal_mode = delete", "pragma journal_mode = wal")
     with contextlib.closing(driver().connect(team)) as db:
@@ -132,6 +137,6 @@ def test_doctor_finds_damage(cli, team):
         pytest.param((4, 0, 0), False, id="later"),
     ],
 )
-def test_which_sqlite_has_the_reset_race(version, has_it):
+def test_which_sqlite_has_the_reset_race(version: tuple[int, ...], has_it: bool) -> None:
     """The race is in every version before the one that mended it, on its branch."""
     assert has_reset_race(version) is has_it

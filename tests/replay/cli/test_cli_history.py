@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
-from turnlog.eventlog import AdvanceTurn, CompareAndSet, Write
+from turnlog.eventlog import AdvanceTurn, CompareAndSet, EventLog, Write
 from turnlog.replay import Timeline
 
+Cli = Callable[..., Any]
+Open = Callable[[Path], EventLog]
 
-def test_diff(cli, team):
+
+def test_diff(cli: Cli, team: Path) -> None:
     """`diff` tells what agents saw added, changed and removed, an expired entry among the latter."""
     done = cli("diff", team, "0", "2", "--json")
     assert done.code == 0
@@ -28,7 +35,7 @@ def test_diff(cli, team):
     assert '"confidence":0.9}' in lines[1]
 
 
-def test_diff_backwards_and_of_nothing(cli, team):
+def test_diff_backwards_and_of_nothing(cli: Cli, team: Path) -> None:
     """The order of the points counts, and no difference is no output and no failure."""
     changes = [record["change"] for record in cli("diff", team, "2", "0", "--json").records]
     assert changes == ["changed", "added", "added", "removed"]
@@ -36,7 +43,7 @@ def test_diff_backwards_and_of_nothing(cli, team):
     assert cli("diff", team, "1", "1").code == 0
 
 
-def test_a_difference_beside_the_value(cli, team, open_team):
+def test_a_difference_beside_the_value(cli: Cli, team: Path, open_team: Open) -> None:
     """Where only metadata or expiry changed, that is what is shown."""
     with open_team(team) as log:
         log.execute([Write("writer/draft", "Second draft", {"agent": "ops"}, expires_at_turn=9)], run="main")
@@ -48,7 +55,7 @@ def test_a_difference_beside_the_value(cli, team, open_team):
     assert '"expires_at_turn":9' in cli("diff", team, "@10", "@11").out
 
 
-def test_history_shows_refused_attempts(cli, team, open_team):
+def test_history_shows_refused_attempts(cli: Cli, team: Path, open_team: Open) -> None:
     """A refused attempt is there with reason, the version it met and its length, but not with its text."""
     with open_team(team) as log:
         log.execute([CompareAndSet("writer/draft", None, "x" * 1500)], run="main", agent="late")
@@ -66,7 +73,7 @@ def test_history_shows_refused_attempts(cli, team, open_team):
     assert "a lost draft" not in done.out + text
 
 
-def test_history_shows_restores_with_their_author(cli, team, open_team):
+def test_history_shows_restores_with_their_author(cli: Cli, team: Path, open_team: Open) -> None:
     """What a restore put back is shown with its value and who wrote it, beside who restored it."""
     with open_team(team) as log:
         Timeline(log, "main").restore(turn=1, by="ops")
@@ -82,7 +89,7 @@ def test_history_shows_restores_with_their_author(cli, team, open_team):
     assert "writer" in line
 
 
-def test_history_goes_back_into_the_parent(cli, team, open_team):
+def test_history_goes_back_into_the_parent(cli: Cli, team: Path, open_team: Open) -> None:
     """A fork's key has the history it had before the fork, and --last keeps the newest of it."""
     with open_team(team) as log:
         Timeline(log, "main").fork(turn=1, run="b")
@@ -99,14 +106,14 @@ def test_history_goes_back_into_the_parent(cli, team, open_team):
 
 
 @pytest.mark.parametrize("verb", ["history", "blame", "bisect"])
-def test_a_key_that_never_was(cli, team, verb):
+def test_a_key_that_never_was(cli: Cli, team: Path, verb: Any) -> None:
     """An unknown key is an error that names near ones."""
     done = cli(verb, team, "writer/daft")
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert "did you mean 'writer/draft'" in done.err
 
 
-def test_blame(cli, team):
+def test_blame(cli: Cli, team: Path) -> None:
     """`blame` names for each entry the event that wrote its value."""
     done = cli("blame", team, "--json")
     assert done.records == [
@@ -133,13 +140,13 @@ def test_blame(cli, team):
     ]
 
 
-def test_blame_of_one_key_then(cli, team):
+def test_blame_of_one_key_then(cli: Cli, team: Path) -> None:
     """`blame KEY --at A` answers for that key at that point, or says that it was not there."""
     assert cli("blame", team, "writer/draft", "--at", "1", "--json").records[0]["agent"] == "writer"
     assert "does not exist at turn 0" in cli("blame", team, "writer/draft", "--at", "0").err
 
 
-def test_blame_survives_a_restore(cli, team, open_team):
+def test_blame_survives_a_restore(cli: Cli, team: Path, open_team: Open) -> None:
     """After a restore, blame still names the original author."""
     with open_team(team) as log:
         Timeline(log, "main").restore(turn=1, by="ops")
@@ -158,7 +165,7 @@ def test_blame_survives_a_restore(cli, team, open_team):
         pytest.param("a~b~hello", "@11", "odd", id="a key with the mark, and text"),
     ],
 )
-def test_bisect(cli, team, open_team, what, at, agent):
+def test_bisect(cli: Cli, team: Path, open_team: Open, what: str, at: Any, agent: str) -> None:
     """`bisect` finds the first point at which a key was there, or contained a text."""
     with open_team(team) as log:
         log.execute([Write("a~b", "hello")], run="main", agent="odd")
@@ -168,7 +175,7 @@ def test_bisect(cli, team, open_team, what, at, agent):
     assert cli("bisect", team, what).out.startswith(f"{at}, turn ")
 
 
-def test_bisect_of_what_never_held(cli, team):
+def test_bisect_of_what_never_held(cli: Cli, team: Path) -> None:
     """A text that a key never contained is no output and exit code 1, apart from an unknown key's 2."""
     done = cli("bisect", team, "writer/draft~Third")
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
-from turnlog.eventlog import CompareAndSet, Write
+from turnlog.eventlog import CompareAndSet, EventLog, Write
 from turnlog.replay import Timeline
 from turnlog.replay.cli_text import cut, escaped, json_line, width_of
+
+Cli = Callable[..., Any]
+Start = Callable[..., Any]
+Open = Callable[[Path], EventLog]
 
 HOSTILE = (
     "a\nb\tc\r\x1b[31md\x00e\x7f\x9bf\u202eg\u2028h\u2066i\ufeffj\U000e0041k\ud83dl[bold]m[/bold]:smile:"
@@ -44,7 +51,7 @@ VERBS = [
 
 
 @pytest.fixture
-def hostile(tmp_path, open_team):
+def hostile(tmp_path: Path, open_team: Open) -> Path:
     """A file in which every name and value is as awkward as can be."""
     path = tmp_path / "team.db"
     with open_team(path) as log:
@@ -57,13 +64,13 @@ def hostile(tmp_path, open_team):
     return path
 
 
-def called(verb, path):
+def called(verb: list[str], path: Path) -> list[Any]:
     """The words of a call."""
     return [verb[0], path, *verb[1:]]
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: escaped(" ".join(verb))[:30])
-def test_nothing_acts_on_a_terminal(cli, hostile, verb):
+def test_nothing_acts_on_a_terminal(cli: Cli, hostile: Path, verb: Any) -> None:
     """No verb prints a control character, a change of direction or half an emoji, on either stream."""
     done = cli(*called(verb, hostile))
     text = done.out + done.err
@@ -73,7 +80,7 @@ def test_nothing_acts_on_a_terminal(cli, hostile, verb):
     assert ACTS_ON_A_TERMINAL.findall(text) == []
 
 
-def test_nothing_can_forge_a_line(cli, hostile):
+def test_nothing_can_forge_a_line(cli: Cli, hostile: Path) -> None:
     """However many line breaks there are in what agents wrote, each event is one line."""
     assert len(cli("log", hostile).lines) == 1 + len(cli("log", hostile, "--json").records)
     assert len(cli("state", hostile).lines) == 3
@@ -87,7 +94,7 @@ def test_nothing_can_forge_a_line(cli, hostile):
 @pytest.mark.parametrize(
     "verb", [verb for verb in VERBS if verb[0] not in {"fork", "restore", HOSTILE}], ids=str
 )
-def test_json_is_exact_and_harmless(cli, hostile, verb):
+def test_json_is_exact_and_harmless(cli: Cli, hostile: Path, verb: Any) -> None:
     """With --json the same text comes through whole, in valid UTF-8 that no terminal would act on."""
     done = cli(*called(verb, hostile), "--json")
     assert ACTS_ON_A_TERMINAL.findall(done.out) == []
@@ -97,7 +104,7 @@ def test_json_is_exact_and_harmless(cli, hostile, verb):
         assert record.get("run") in (HOSTILE, None)
 
 
-def test_json_values_come_through_whole(cli, hostile):
+def test_json_values_come_through_whole(cli: Cli, hostile: Path) -> None:
     """Keys, values, metadata, agents and reasons are what was written."""
     first, refused, restored, plain = cli("log", hostile, "--json").records
     assert first["value"] == first["agent"] == first["key"] == HOSTILE
@@ -107,7 +114,7 @@ def test_json_values_come_through_whole(cli, hostile):
     assert plain["value"] == {"x": "\ud83d\u202e"}
 
 
-def test_raw_is_exact(process, hostile, open_team):
+def test_raw_is_exact(process: Start, hostile: Path, open_team: Open) -> None:
     """`get --raw` gives the very bytes, half an emoji as its three, and no line end."""
     with open_team(hostile) as log:
         log.execute([Write("key", HOSTILE)], run=HOSTILE)
@@ -115,9 +122,12 @@ def test_raw_is_exact(process, hostile, open_team):
     assert found.communicate(timeout=30) == (HOSTILE_BYTES, b"")
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-@pytest.mark.parametrize("verb", ["log", "state", "get"])
-def test_any_encoding_of_the_output_will_do(process, tmp_path, open_team, encoding, verb):
+@pytest.mark.parametrize(
+    ("encoding", "verb"), [("ascii", "log"), ("ascii", "get"), ("latin-1", "state"), ("utf-8", "get")]
+)
+def test_any_encoding_of_the_output_will_do(
+    process: Start, tmp_path: Path, open_team: Open, encoding: str, verb: Any
+) -> None:
     """What the output's encoding lacks is printed as an escape, in tables, values and JSON alike."""
     path = tmp_path / "team.db"
     value = "naïve 中文 \ud83d"
@@ -132,7 +142,9 @@ def test_any_encoding_of_the_output_will_do(process, tmp_path, open_team, encodi
     assert json.loads(line.decode("utf-8"))["value"] == value
 
 
-def test_a_key_can_be_given_as_the_bytes_of_half_an_emoji(process, tmp_path, open_team):
+def test_a_key_can_be_given_as_the_bytes_of_half_an_emoji(
+    process: Start, tmp_path: Path, open_team: Open
+) -> None:
     """What a shell cannot write as text it can write as bytes."""
     path = tmp_path / "team.db"
     with open_team(path) as log:
@@ -161,12 +173,12 @@ def test_a_key_can_be_given_as_the_bytes_of_half_an_emoji(process, tmp_path, ope
         pytest.param("é e\u0301 中文 😀", "é e\u0301 中文 😀", id="letters"),
     ],
 )
-def test_escapes(text, shown):
+def test_escapes(text: str, shown: str) -> None:
     """What a terminal might act on is written as in Python; what people read is left alone."""
     assert escaped(text) == shown
 
 
-def test_json_lines_of_halves_that_belong_together():
+def test_json_lines_of_halves_that_belong_together() -> None:
     """Two halves of an emoji that stand apart have no JSON of their own; the line is still valid."""
     line = json_line({"a": "\ud83d\ude00 \ud83d"})
     assert line == '{"a":"\\ud83d\\ude00 \\ud83d"}'
@@ -185,7 +197,7 @@ def test_json_lines_of_halves_that_belong_together():
         pytest.param("a" * 50 + "X", 12, 50, "…aaaaX", id="at the end"),
     ],
 )
-def test_cutting(text, width, focus, shown):
+def test_cutting(text: str, width: int, focus: int, shown: str) -> None:
     """A text that is too wide is cut where it shows, around what matters."""
     assert cut(text, width, focus=focus) == shown
     assert width_of(shown) <= width

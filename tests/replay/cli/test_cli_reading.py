@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from turnlog.eventlog import Delete, Write
+from turnlog.eventlog import Delete, EventLog, Write
 from turnlog.replay import Timeline
+
+Cli = Callable[..., Any]
+Open = Callable[[Path], EventLog]
 
 LOG_FIELDS = [
     "position",
@@ -42,14 +47,14 @@ READING = [
 ]
 
 
-def with_file(arguments, path):
+def with_file(arguments: list[str], path: Path) -> list[Any]:
     """The verb, the file, and what follows."""
     verb, *rest = arguments
     return [verb, path, *rest]
 
 
 @pytest.mark.parametrize("arguments", READING)
-def test_a_reading_verb_changes_nothing(cli, team, arguments):
+def test_a_reading_verb_changes_nothing(cli: Cli, team: Path, arguments: list[str]) -> None:
     """The file is byte for byte the same after every verb that only reads."""
     before = hashlib.sha256(team.read_bytes()).digest()
     done = cli(*with_file(arguments, team))
@@ -58,7 +63,7 @@ def test_a_reading_verb_changes_nothing(cli, team, arguments):
 
 
 @pytest.mark.parametrize("arguments", READING)
-def test_a_reading_verb_never_makes_a_file(cli, tmp_path, arguments):
+def test_a_reading_verb_never_makes_a_file(cli: Cli, tmp_path: Path, arguments: list[str]) -> None:
     """A file that is missing is named in the error and stays missing."""
     done = cli(*with_file(arguments, tmp_path / "missing.db"))
     assert (done.code, done.out) == (2, "")
@@ -67,7 +72,7 @@ def test_a_reading_verb_never_makes_a_file(cli, tmp_path, arguments):
 
 
 @pytest.mark.parametrize("arguments", READING)
-def test_a_file_that_is_not_ours_is_refused(cli, tmp_path, arguments):
+def test_a_file_that_is_not_ours_is_refused(cli: Cli, tmp_path: Path, arguments: list[str]) -> None:
     """Another file is refused in one line and left as it was."""
     other = tmp_path / "notes.txt"
     other.write_text("not a log, but long enough to look into " * 20)
@@ -81,7 +86,9 @@ def test_a_file_that_is_not_ours_is_refused(cli, tmp_path, arguments):
     "arguments",
     [each for each in READING if each.id in {"turns", "get", "state", "diff", "history", "blame", "bisect"}],
 )
-def test_the_run_must_be_chosen_where_there_are_several(cli, team, open_team, arguments):
+def test_the_run_must_be_chosen_where_there_are_several(
+    cli: Cli, team: Path, open_team: Open, arguments: list[str]
+) -> None:
     """A verb about one run lists those there are, if it was not told which or told a wrong one."""
     with open_team(team) as log:
         Timeline(log, "main").fork(run="what-if")
@@ -94,7 +101,7 @@ def test_the_run_must_be_chosen_where_there_are_several(cli, team, open_team, ar
     assert (wrong.code, "it has 'main', 'what-if'" in wrong.err) == (2, True)
 
 
-def test_a_log_without_runs_is_said_to_have_none(cli, tmp_path, open_team):
+def test_a_log_without_runs_is_said_to_have_none(cli: Cli, tmp_path: Path, open_team: Open) -> None:
     """A fresh file is read without complaint, and a run in it cannot be chosen."""
     path = tmp_path / "fresh.db"
     open_team(path).close()
@@ -102,7 +109,7 @@ def test_a_log_without_runs_is_said_to_have_none(cli, tmp_path, open_team):
     assert "no runs yet" in cli("state", path).err
 
 
-def test_runs(cli, team, open_team):
+def test_runs(cli: Cli, team: Path, open_team: Open) -> None:
     """`runs` tells where each run stands, how many entries agents see, and where it came from."""
     with open_team(team) as log:
         Timeline(log, "main").fork(turn=0, run="what-if")
@@ -126,7 +133,7 @@ def test_runs(cli, team, open_team):
     assert [line.split()[0] for line in cli("runs", team).lines] == ["run", "main", "what-if"]
 
 
-def test_turns(cli, team, open_team):
+def test_turns(cli: Cli, team: Path, open_team: Open) -> None:
     """`turns` lists the visits with their events, and a turn visited again once more."""
     with open_team(team) as log:
         Timeline(log, "main").restore(turn=1)
@@ -140,7 +147,7 @@ def test_turns(cli, team, open_team):
     assert [line.split()[0] for line in cli("turns", team).lines] == ["at", "0.1", "1.1", "2.1", "1.2"]
 
 
-def test_the_log_as_json(cli, team):
+def test_the_log_as_json(cli: Cli, team: Path) -> None:
     """Each event is one object with the documented fields; structured values are decoded."""
     records = cli("log", team, "--json").records
     assert [record["position"] for record in records] == list(range(1, 11))
@@ -158,7 +165,7 @@ def test_the_log_as_json(cli, team):
     assert all(set(LOG_FIELDS) <= set(record) and len(record["hash"]) == 64 for record in records)
 
 
-def test_the_log_for_people(cli, team):
+def test_the_log_for_people(cli: Cli, team: Path) -> None:
     """Piped, the log has one line for each event, its columns aligned and its values whole."""
     lines = cli("log", team).lines
     assert len(lines) == 11
@@ -199,7 +206,7 @@ def test_the_log_for_people(cli, team):
         pytest.param(["--run", "main"], list(range(1, 11)), id="run"),
     ],
 )
-def test_the_log_can_be_narrowed(cli, team, options, positions):
+def test_the_log_can_be_narrowed(cli: Cli, team: Path, options: list[Any], positions: list[int]) -> None:
     """Each option of `log`, and them together, leave the events they describe, in order."""
     assert [record["position"] for record in cli("log", team, "--json", *options).records] == positions
 
@@ -217,14 +224,14 @@ def test_the_log_can_be_narrowed(cli, team, options, positions):
         pytest.param(["--run", "nope"], "it has 'main'", id="run"),
     ],
 )
-def test_the_log_cannot_be_narrowed_by_nonsense(cli, team, options, said):
+def test_the_log_cannot_be_narrowed_by_nonsense(cli: Cli, team: Path, options: list[Any], said: str) -> None:
     """A filter that cannot be is an error that says what could."""
     done = cli("log", team, *options)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert said in done.err
 
 
-def test_the_log_of_several_runs_names_the_run(cli, team, open_team):
+def test_the_log_of_several_runs_names_the_run(cli: Cli, team: Path, open_team: Open) -> None:
     """All runs are shown in the order of the file, with the run's name; one run alone can be asked for."""
     with open_team(team) as log:
         Timeline(log, "main").fork(turn=0, run="what-if")
@@ -236,7 +243,7 @@ def test_the_log_of_several_runs_names_the_run(cli, team, open_team):
     assert len(cli("log", team, "--json", "--since", "@9").records) == 2
 
 
-def test_show(cli, team):
+def test_show(cli: Cli, team: Path) -> None:
     """`show` prints everything there is of one event, also what `log` leaves out."""
     record = cli("show", team, "@6", "--json").records[0]
     assert set(LOG_FIELDS) < set(record)
@@ -254,7 +261,7 @@ def test_show(cli, team):
         pytest.param("head", "write it like @120", id="not a position"),
     ],
 )
-def test_show_of_no_event(cli, team, position, said):
+def test_show_of_no_event(cli: Cli, team: Path, position: str, said: str) -> None:
     """A position without an event is an error that says which there are."""
     done = cli("show", team, position)
     assert (done.code, said in done.err) == (2, True)
@@ -278,7 +285,7 @@ def test_show_of_no_event(cli, team, position, said):
         ),
     ],
 )
-def test_get(cli, team, arguments, out):
+def test_get(cli: Cli, team: Path, arguments: list[str], out: str) -> None:
     """`get` prints the value as agents saw it."""
     done = cli("get", team, *arguments)
     assert (done.code, done.out, done.err) == (0, out, "")
@@ -295,14 +302,14 @@ def test_get(cli, team, arguments, out):
         pytest.param(["writer/draft", "--raw", "--json"], "exclude each other", id="raw and json"),
     ],
 )
-def test_get_of_nothing(cli, team, arguments, said):
+def test_get_of_nothing(cli: Cli, team: Path, arguments: list[str], said: str) -> None:
     """A key that shows nothing is an error that says why."""
     done = cli("get", team, *arguments)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert said in done.err
 
 
-def test_get_of_an_empty_value(cli, team, open_team):
+def test_get_of_an_empty_value(cli: Cli, team: Path, open_team: Open) -> None:
     """The empty text is printed as the empty text; in a table it can be told from nothing."""
     with open_team(team) as log:
         log.execute([Write("empty", "")], run="main")
@@ -326,13 +333,13 @@ STATE_FIELDS = ["key", "value", "metadata", "created_at", "expires_at_turn", "ve
         ),
     ],
 )
-def test_state(cli, team, at, keys):
+def test_state(cli: Cli, team: Path, at: Any, keys: list[str]) -> None:
     """`state` shows what agents saw at a point, in the order of births."""
     assert [record["key"] for record in cli("state", team, "--json", *at).records] == keys
     assert [line.split()[0] for line in cli("state", team, *at).lines[1:]] == keys
 
 
-def test_state_as_json(cli, team):
+def test_state_as_json(cli: Cli, team: Path) -> None:
     """Each entry has the documented fields, also as `get` gives it."""
     record = cli("state", team, "--json").records[0]
     assert list(record) == STATE_FIELDS
@@ -348,7 +355,7 @@ def test_state_as_json(cli, team):
     assert cli("get", team, "researcher/findings", "--json").records == [record]
 
 
-def test_state_with_all(cli, team, open_team):
+def test_state_with_all(cli: Cli, team: Path, open_team: Open) -> None:
     """--all shows expired and reserved entries too, and marks them."""
     with open_team(team) as log:
         log.execute([Write("__turnlog__/lease", "held")], run="main", agent="scheduler")
@@ -368,7 +375,7 @@ def test_state_with_all(cli, team, open_team):
     assert "__turnlog__" not in cli("state", team).out
 
 
-def test_a_state_that_nobody_saw_is_marked(cli, team, open_team):
+def test_a_state_that_nobody_saw_is_marked(cli: Cli, team: Path, open_team: Open) -> None:
     """A position inside a batch is shown with a remark beside it; the end of a turn there needs none."""
     with open_team(team) as log:
         log.execute([Write("a", "1"), Delete("writer/draft")], run="main")
@@ -378,7 +385,7 @@ def test_a_state_that_nobody_saw_is_marked(cli, team, open_team):
     assert cli("state", team, "--at", "@12").err == ""
 
 
-def test_help_of_every_verb_has_an_example(cli):
+def test_help_of_every_verb_has_an_example(cli: Cli) -> None:
     """Every verb says in its help what it is for and how it is called."""
     verbs = re.findall(r"^  ([a-z]+)  +[A-Z]", cli("--help").out, re.MULTILINE)
     assert len(verbs) >= 17
@@ -398,7 +405,7 @@ def test_help_of_every_verb_has_an_example(cli):
         pytest.param(["state", "a\0b"], "is no path", id="no path"),
     ],
 )
-def test_usage_errors_are_one_line(cli, arguments, said):
+def test_usage_errors_are_one_line(cli: Cli, arguments: list[str], said: str) -> None:
     """What was typed wrongly is told in one line that says where to read on, with exit code 2."""
     done = cli(*arguments)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
@@ -406,11 +413,11 @@ def test_usage_errors_are_one_line(cli, arguments, said):
     assert done.err.startswith("turnlog: ")
 
 
-def test_a_folder_is_refused(cli, tmp_path: Path):
+def test_a_folder_is_refused(cli: Cli, tmp_path: Path) -> None:
     """A folder in the place of the file is told to be one."""
     assert "is a folder" in cli("runs", tmp_path).err
 
 
-def test_the_version(cli):
+def test_the_version(cli: Cli) -> None:
     """--version names the program and its version."""
     assert cli("--version").out.startswith("turnlog 0.")

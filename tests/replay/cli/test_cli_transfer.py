@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
-from turnlog.eventlog import Write
+from turnlog.eventlog import EventLog, Write
 from turnlog.replay import Timeline
 
+Cli = Callable[..., Any]
+Open = Callable[[Path], EventLog]
 
-def heads(cli, path):
+
+def heads(cli: Cli, path: Path) -> dict[str, str]:
     """The head of each run."""
     return {head["run"]: head["hash"] for head in cli("verify", path, "--json").records[0]["heads"]}
 
 
 @pytest.fixture
-def branched(team, open_team):
+def branched(team: Path, open_team: Open) -> Path:
     """The team's file with a fork, and with half an emoji in a key and a value."""
     with open_team(team) as log:
         Timeline(log, "main").fork(turn=1, run="what-if")
@@ -24,7 +30,7 @@ def branched(team, open_team):
     return team
 
 
-def test_an_export_makes_the_same_log_again(cli, branched, tmp_path):
+def test_an_export_makes_the_same_log_again(cli: Cli, branched: Path, tmp_path: Path) -> None:
     """What is exported to a file and imported into a new log has the same hashes and memory."""
     export, copy = tmp_path / "team.jsonl", tmp_path / "copy.db"
     done = cli("export", branched, "-o", export)
@@ -39,7 +45,7 @@ def test_an_export_makes_the_same_log_again(cli, branched, tmp_path):
     )
 
 
-def test_an_export_can_be_piped(cli, branched, tmp_path):
+def test_an_export_can_be_piped(cli: Cli, branched: Path, tmp_path: Path) -> None:
     """Standard output of one is standard input of the other; every line is JSON in UTF-8."""
     exported = cli("export", branched)
     assert [json.loads(line)["kind"] for line in exported.lines][:: len(exported.lines) - 1] == [
@@ -50,7 +56,7 @@ def test_an_export_can_be_piped(cli, branched, tmp_path):
     assert {record["run"]: record["hash"] for record in done.records} == heads(cli, branched)
 
 
-def test_one_run_with_its_ancestors(cli, branched, open_team, tmp_path):
+def test_one_run_with_its_ancestors(cli: Cli, branched: Path, open_team: Open, tmp_path: Path) -> None:
     """--run takes along what a run was forked from, and brings it into a log that has others."""
     other = tmp_path / "other.db"
     with open_team(other) as log:
@@ -72,7 +78,9 @@ def test_one_run_with_its_ancestors(cli, branched, open_team, tmp_path):
         pytest.param(lambda lines: [*lines[:5], "{", *lines[5:]], "line 6", id="not JSON"),
     ],
 )
-def test_a_broken_export_is_refused_whole(cli, branched, tmp_path, mangle, said):
+def test_a_broken_export_is_refused_whole(
+    cli: Cli, branched: Path, tmp_path: Path, mangle: Callable[[list[str]], list[str]], said: str
+) -> None:
     """An export that is not as it was written is one line of error, and not an event of it is taken in."""
     lines = cli("export", branched).lines
     done = cli("import", tmp_path / "copy.db", stdin="\n".join(mangle(lines)) + "\n")
@@ -90,14 +98,14 @@ def test_a_broken_export_is_refused_whole(cli, branched, tmp_path, mangle, said)
         pytest.param(b"\xff\xfe\x00", id="bytes"),
     ],
 )
-def test_what_is_no_export_makes_no_log(cli, tmp_path, content):
+def test_what_is_no_export_makes_no_log(cli: Cli, tmp_path: Path, content: bytes) -> None:
     """Something else is refused before the file is made."""
     done = cli("import", tmp_path / "copy.db", stdin=content)
     assert (done.code, "is no export" in done.err) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bytes_that_are_no_text(cli, branched, tmp_path):
+def test_bytes_that_are_no_text(cli: Cli, branched: Path, tmp_path: Path) -> None:
     """A line that is not UTF-8 is named by its number."""
     lines = cli("export", branched).out.encode().splitlines(keepends=True)
     lines[7] = b"\xff\n"
@@ -105,7 +113,7 @@ def test_bytes_that_are_no_text(cli, branched, tmp_path):
     assert (done.code, "line 8: it is not UTF-8" in done.err) == (2, True)
 
 
-def test_a_missing_export_makes_no_log(cli, tmp_path):
+def test_a_missing_export_makes_no_log(cli: Cli, tmp_path: Path) -> None:
     """A FILE that is not there is told, and no log is made."""
     done = cli("import", tmp_path / "copy.db", tmp_path / "missing.jsonl")
     assert (done.code, done.err.count("\n")) == (2, 1)
@@ -113,7 +121,7 @@ def test_a_missing_export_makes_no_log(cli, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_export_is_as_private_as_the_log(cli, team, tmp_path):
+def test_an_export_is_as_private_as_the_log(cli: Cli, team: Path, tmp_path: Path) -> None:
     """A new export can be read by its owner only; one that is replaced keeps its mode."""
     export = tmp_path / "team.jsonl"
     cli("export", team, "-o", export)
@@ -123,7 +131,7 @@ def test_an_export_is_as_private_as_the_log(cli, team, tmp_path):
     assert stat.S_IMODE(export.stat().st_mode) == 0o640
 
 
-def test_an_export_that_fails_leaves_what_was_there(cli, team, tmp_path):
+def test_an_export_that_fails_leaves_what_was_there(cli: Cli, team: Path, tmp_path: Path) -> None:
     """The file appears only once it is complete, so that an old export survives a failed new one."""
     export = tmp_path / "team.jsonl"
     export.write_text("the old one")
@@ -135,7 +143,7 @@ def test_an_export_that_fails_leaves_what_was_there(cli, team, tmp_path):
     ]
 
 
-def test_an_export_never_replaces_the_log(cli, team):
+def test_an_export_never_replaces_the_log(cli: Cli, team: Path) -> None:
     """The log itself, by whatever name, is refused as the place to write to."""
     before = team.read_bytes()
     done = cli("export", team, "-o", team.parent / "." / team.name)
