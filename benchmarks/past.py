@@ -1,4 +1,4 @@
-"""What it costs to look into the past of a run, as the run grows.
+"""What it costs to look into the past of a run, and to work on it, as the run grows.
 
 One key at a past turn and blame must not grow with the log, nor with refused writes; the whole state must grow
 with the number of distinct keys only.
@@ -7,55 +7,153 @@ with the number of distinct keys only.
 from __future__ import annotations
 
 import random
-import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
+import turnlog
+from turnlog.eventlog.history import entries_at
 from turnlog.replay import Timeline
 
-from .logs import build, key, refuse
-from .measure import fsync_probe, timed
+from .bench import Bench
+from .inturn import Contender, in_turn, ratio_table
+from .logs import RUN, VALUE, asked, build, key, refuse
+from .measure import Spread, table, timed
+from .plots import Line
 
-TITLE = "The past: one key, blame and whole state against the length of the log"
+TITLE = "The past, against the length of the log"
+KEYS = 10_000
+FEW = 100
 
 
-def run(*, quick: bool) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What looking into one log took."""
+
+    title: str
+    entry: Spread
+    blame: Spread
+    diff: Spread
+    state: Spread
+    bare_state: Spread
+
+    def row(self) -> tuple[str, ...]:
+        """As a row of the report."""
+        return self.title, self.entry.us, self.blame.us, self.diff.us, self.state.ms, self.bare_state.ms
+
+
+def run(bench: Bench) -> list[str]:
     """Measure; returns lines of Markdown."""
-    sizes = (10_000, 100_000) if quick else (10_000, 1_000_000)
-    lines = [
-        "| log | one key at a turn, µs p50 / p99 | blame of one key, µs | diff of adjacent turns of 1,000 events,"
-        " µs | whole state, ms p50 / p99 | ... keys |",
-        "|---|---|---|---|---|---|",
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        for events in sizes:
-            for keys in (100, 10_000):
-                lines.append(_row(Path(folder) / f"{events}-{keys}.db", events, keys))
-        lines.append(_refused(Path(folder) / "refused.db", quick=quick))
-        lines += ["", f"fsync probe: {fsync_probe(Path(folder))} µs (p50 / p99)."]
-    return lines
-
-
-def _row(path: Path, events: int, keys: int) -> str:
-    with build(path, events=events, keys=keys, turns=events // 1_000) as log:
-        return _measure(Timeline(log, "bench"), f"{events:,} events", keys)
-
-
-def _refused(path: Path, *, quick: bool) -> str:
-    times = 10_000 if quick else 100_000
-    with build(path, events=10_000, keys=100, turns=10) as log:
-        refuse(log, key(7), times)
-        timeline = Timeline(log, "bench")
-        return _measure(timeline, f"10,000 events, then {times:,} refusals of the key", 100, only=key(7))
-
-
-def _measure(timeline: Timeline, title: str, keys: int, only: str | None = None) -> str:
-    rng = random.Random(1)
-    last = timeline.point().turn
-    picks = [(only or key(rng.randrange(keys)), rng.randrange(last)) for _ in range(2_000)]
-    entry = timed(lambda pick: timeline.entry(pick[0], turn=pick[1]), picks)
-    blame = timed(lambda pick: timeline.blame(pick[0]), picks)
-    diff = timed(lambda turn: timeline.diff(str(turn), str(turn + 1)), range(1, min(last, 50) - 1))
-    state = timed(lambda turn: timeline.state(turn=turn), [rng.randrange(1, last) for _ in range(10)])
-    return (
-        f"| {title} | {entry} | {blame} | {diff} | {state.p50 / 1000:,.2f} / {state.p99 / 1000:,.2f} | {keys:,} |"
+    sizes = bench.choose((10_000, 100_000, 1_000_000), (10_000, 50_000))
+    many = {size: _look(bench.log(size, KEYS), f"{size:,} events, {KEYS:,} keys", KEYS) for size in sizes}
+    few = [_look(bench.log(size, FEW), f"{size:,} events, {FEW} keys", FEW) for size in (sizes[0], sizes[-1])]
+    head = (
+        "",
+        "one key at a turn, µs p50 / p99",
+        "blame of one key, µs",
+        "diff of adjacent turns, µs",
+        "whole state, ms",
+        "... without texts, ms",
     )
+    return [
+        f"1,000 events to a turn, values of {len(VALUE)} bytes; keys and turns at random.",
+        "",
+        *table(head, [each.row() for each in (*many.values(), *few, _refused(bench))]),
+        *bench.plot("past", "The past against length of the log, 10,000 keys", ("events", "µs, p50"), _lines(many)),
+        "",
+        *_handling(bench),
+        "",
+        *_growing(bench, sizes),
+        "",
+        _bytes(bench),
+    ]
+
+
+def _lines(many: dict[int, Looks]) -> list[Line]:
+    return [
+        Line("one key at a turn", {size: each.entry.p50 for size, each in many.items()}),
+        Line("blame of one key", {size: each.blame.p50 for size, each in many.items()}),
+        Line("diff of adjacent turns", {size: each.diff.p50 for size, each in many.items()}),
+        Line("whole state", {size: each.state.p50 for size, each in many.items()}),
+    ]
+
+
+def _look(path: Path, title: str, keys: int, only: str | None = None) -> Looks:
+    rng = random.Random(1)
+    with turnlog.open(path) as log:
+        timeline = Timeline(log, RUN)
+        last = timeline.point().turn
+        turns = [rng.randrange(last) for _ in range(2_000)]
+        picks = [(only or key(rng.randrange(keys)), turn) for turn in turns]
+        ends = [rng.randrange(1, last + 1) for _ in range(10)]
+        return Looks(
+            title,
+            entry=Spread.of(timed(lambda pick: timeline.entry(pick[0], turn=pick[1]), picks)),
+            blame=Spread.of(timed(lambda pick: timeline.blame(pick[0]), picks)),
+            diff=Spread.of(timed(lambda turn: timeline.diff(str(turn), str(turn + 1)), turns[:50])),
+            state=Spread.of(timed(lambda turn: timeline.state(turn=turn), ends)),
+            bare_state=Spread.of(timed(lambda turn: _entries(log, timeline, turn), ends)),
+        )
+
+
+def _entries(log: turnlog.EventLog, timeline: Timeline, turn: int) -> object:
+    past, point = log.lineage(RUN), timeline.point(turn=turn)
+    with log.reading() as db:
+        return entries_at(db, past, point.revision)
+
+
+def _refused(bench: Bench) -> Looks:
+    times = bench.choose(100_000, 10_000)
+    with bench.room() as room:
+        path = room / "refused.db"
+        with build(path, events=10_000, keys=FEW, turns=10) as log:
+            refuse(log, key(7), times)
+        return _look(path, f"10,000 events, then {times:,} refusals of the key asked for", FEW, only=key(7))
+
+
+def _handling(bench: Bench) -> list[str]:
+    """Opening and forking a long log."""
+    with bench.copy(bench.long, KEYS) as path:
+        opened = Spread.of(timed(lambda _: turnlog.open(path).close(), range(20)))
+        with turnlog.open(path) as log:
+            timeline = Timeline(log, RUN)
+            forked = Spread.of(timed(lambda number: timeline.fork(run=f"fork-{number}"), range(10)))
+    size = f"{bench.long:,} events"
+    rows = [
+        (f"open and close a log of {size}", opened.ms),
+        (f"fork a run of {size} with {KEYS:,} live keys (disk)", forked.ms),
+    ]
+    return table(("", "ms p50 / p99"), rows)
+
+
+def _growing(bench: Bench, sizes: tuple[int, ...]) -> list[str]:
+    """Writing and reading beside a short log."""
+    lines: list[str] = []
+    with bench.copy(sizes[0], KEYS) as small, bench.copy(sizes[-1], KEYS) as large:
+        for verb in ("set", "get"):
+            with turnlog.open(small, durability="os") as short, turnlog.open(large, durability="os") as long:
+                contenders = [
+                    Contender(f"{verb}, {size:,} events", _verb(verb, log))
+                    for size, log in ((sizes[0], short), (sizes[-1], long))
+                ]
+                arguments = asked(KEYS)
+                for contender in contenders:
+                    for one in arguments[: bench.choose(KEYS, 1_000)]:
+                        contender.call(one)
+                taken = in_turn(contenders, arguments, rounds=bench.choose(40, 5), block=bench.choose(500, 100))
+                lines += [*ratio_table(taken, taken[0]), ""]
+    return [f"A short and a long log of {KEYS:,} keys in turn (os):", "", *lines[:-1]]
+
+
+def _verb(verb: str, log: turnlog.EventLog):
+    store = turnlog.EventSourcedStore(log, RUN)
+    if verb == "set":
+        return lambda one: store.set(one[0], VALUE, one[1])
+    return lambda one: store.get(one[0])
+
+
+def _bytes(bench: Bench) -> str:
+    events = bench.choose(100_000, 20_000)
+    with bench.room() as room:
+        path = room / "bytes.db"
+        build(path, events=events, keys=KEYS, value="x" * 200).close()
+        return f"Size of a file of {events:,} events, values of 200 bytes: {path.stat().st_size / events:.0f} bytes an event."

@@ -10,7 +10,7 @@ import turnlog
 
 from .bare import Bare
 from .bench import Bench
-from .load import Load, Rounds, by_threads
+from .load import Rounds, by_threads
 from .logs import RUN, VALUE, Asked, asked
 from .measure import table
 from .peers import DiskCache
@@ -38,7 +38,7 @@ def run(bench: Bench) -> list[str]:
         for _ in range(bench.choose(3, 1)):
             for count in counts:
                 for name, write in contenders.items():
-                    found[name, count].loads.append(_load(write, count, seconds, keys))
+                    found[name, count].loads.append(by_threads(write, count, seconds, keys))
                 probe()
     ours = next(iter(contenders))
     rows = [
@@ -64,10 +64,6 @@ def run(bench: Bench) -> list[str]:
         str(probe),
         *bench.plot("threads", "Durable writes by threads of one process", ("threads", "writes/s"), lines),
     ]
-
-
-def _load(write: Write, writers: int, seconds: float, keys: list[Asked]) -> Load:
-    return by_threads(write, writers, seconds, keys)
 
 
 def _contenders(stack: ExitStack, room: Path) -> dict[str, Write]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..eventlog.commands import exact_str
 
-__all__ = ["Acting", "acting_as", "current_actor"]
+__all__ = ["Acting", "acting_as", "actor", "current_actor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,17 @@ _acting: ContextVar[Acting] = ContextVar("turnlog_acting", default=Acting())  # 
 def current_actor() -> Acting:
     """Who acts in this context."""
     return _acting.get()
+
+
+def actor(agent: str | None, activity: str | None) -> Acting:
+    """Who acts: as it is said here, else who acts in this context."""
+    ambient = _acting.get()
+    if agent is None and activity is None:
+        return ambient
+    return Acting(
+        ambient.agent if agent is None else agent,
+        ambient.activity if activity is None else activity,
+    )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from ..eventlog.chain import SALT_SIZE, attempt_digest
 from ..eventlog.commands import exact_str
 from ..eventlog.events import Change, EntryWritten, Event, Recorded, TurnMark, moment
 from ..eventlog.text import utf8_size
-from .acting import Acting, current_actor
+from .acting import Acting, actor
 from .contract import check_limit
 from .entry import MemoryEntry, read_metadata
 from .verbs import CommandVerbs
@@ -103,7 +103,7 @@ class InMemoryStore(CommandVerbs):
             NotFound: a command wants back what only a log still has; nothing was written.
         """
         commands = tuple(commands)
-        actor = self._actor(agent, activity)
+        acting = self._actor(agent, activity)
         for command in commands:
             command.check(self._limits)
             if command.agent is not None:
@@ -113,7 +113,7 @@ class InMemoryStore(CommandVerbs):
         with self._lock:
             draft = _Draft(self._cells, self._position, self._turn, self._clock())
             try:
-                outcomes = draft.execute(commands, actor)
+                outcomes = draft.execute(commands, acting)
             except Conflict as error:
                 if error.key in draft.changed:
                     raise ValueError(
@@ -131,15 +131,11 @@ class InMemoryStore(CommandVerbs):
             return self._turn
 
     def _actor(self, agent: str | None, activity: str | None) -> Acting:
-        ambient = current_actor()
-        actor = Acting(
-            ambient.agent if agent is None else agent,
-            ambient.activity if activity is None else activity,
-        )
-        for what, name in (("agent", actor.agent), ("activity", actor.activity)):
+        acting = actor(agent, activity)
+        for what, name in (("agent", acting.agent), ("activity", acting.activity)):
             if name is not None:
                 self._limits.check_name(f"the name of the {what}", exact_str(what, name))
-        return actor
+        return acting
 
     def _take(self, draft: _Draft) -> None:
         # The update is the last call that an interrupt could follow: a batch is never taken in part.
@@ -194,12 +190,12 @@ class _Draft:
         salt = os.urandom(SALT_SIZE)
         return Seal(utf8_size(text), attempt_digest(salt, text), salt)
 
-    def execute(self, commands: Sequence[Command[Any]], actor: Acting) -> list[Any]:
+    def execute(self, commands: Sequence[Command[Any]], acting: Acting) -> list[Any]:
         """Decide `commands` in order; one outcome each."""
         outcomes: list[Any] = []
         for command in commands:
-            agent = actor.agent if command.agent is None else command.agent
-            recorded = [self._append(event, agent, actor.activity) for event in command.decide(self)]
+            agent = acting.agent if command.agent is None else command.agent
+            recorded = [self._append(event, agent, acting.activity) for event in command.decide(self)]
             outcomes.append(command.outcome(recorded))
         return outcomes
 

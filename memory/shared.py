@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, overload
 
-from ..eventlog import Busy, Delete, Write
-from ..eventlog.commands import check_turn, exact_str
-from .acting import current_actor
 from .agent import AgentMemory
-from .contract import (
-    MemoryStore,
-    check_store,
-    compares_and_sets,
-    executes,
-    keeps_turn,
-    scans,
-    sets_with_expiry,
-)
-from .entry import MemoryEntry
+from .contract import MemoryStore, check_store
 from .in_memory import InMemoryStore
-from .keys import full_key, owned
-from .reserved import is_reserved
-from .shared_entry import SharedEntry, shared_entry
-from .snapshot import RestoreSnapshot, Snapshot, restore_piecemeal, take_snapshot
-from .summary import render_summary, results_of
-from .values import encode_value, spells
-from .writing import WriteExpiring, check_ttl, prepare
+from .operations import Operations
+from .shared_entry import SharedEntry
+from .snapshot import Snapshot
+from .steps import carry_out
 
 __all__ = ["SharedMemory"]
 
 T = TypeVar("T")
-
-_SNAPSHOT_ATTEMPTS = 100
 
 
 class SharedMemory:
@@ -52,10 +34,7 @@ class SharedMemory:
     def __init__(self, store: MemoryStore | None = None) -> None:
         self._store: MemoryStore = InMemoryStore() if store is None else store
         check_store(self._store, asynchronous=False, twin="AsyncSharedMemory")
-        self._executes = self._store if executes(self._store) else None
-        self._turns = self._store if keeps_turn(self._store) else None
-        self._own_turn = 0
-        self._own_turn_lock = threading.Lock()
+        self._operations = Operations(self._store)
 
     @property
     def store(self) -> MemoryStore:
@@ -107,16 +86,7 @@ class SharedMemory:
             Conflict: the key is at another version; read it again, merge, and retry.
             Busy, StorageError: nothing was written; as with all of these.
         """
-        whole, text, marked = prepare(agent, key, value, metadata, schema)
-        if self._executes is not None:
-            return self._executes.execute([Write(whole, text, marked, None, expected_version)])[0]
-        if expected_version is not None:
-            raise TypeError(
-                f"{type(self._store).__name__} has no execute(), so expected_version cannot be checked; "
-                "nothing was written"
-            )
-        self._store.set(whole, text, marked)
-        return None
+        return carry_out(self._operations.write(agent, key, value, metadata, schema, expected_version))
 
     def write_expiring(
         self,
@@ -143,16 +113,7 @@ class SharedMemory:
             ValueError: a `ttl_turns` that cannot be, or that leads beyond the highest turn (2**53 - 1).
             TypeError, ValueError, Busy, StorageError: as `write`.
         """
-        check_ttl(ttl_turns)
-        whole, text, marked = prepare(agent, key, value, metadata, schema)
-        if self._executes is not None:
-            return self._executes.execute([WriteExpiring(Write(whole, text, marked), ttl_turns)])[0]
-        expires_at_turn = check_turn("the turn of expiry", self.turn + ttl_turns)
-        if sets_with_expiry(self._store):
-            self._store.set_with_expiry(whole, text, expires_at_turn, marked)
-        else:
-            self._store.set(whole, text, marked)
-        return None
+        return carry_out(self._operations.write_expiring(agent, key, value, ttl_turns, metadata, schema))
 
     def compare_and_set(
         self,
@@ -175,14 +136,7 @@ class SharedMemory:
             TypeError: the store has no `compare_and_set`.
             TypeError, ValueError, Busy, StorageError: as `write`.
         """
-        if not compares_and_sets(self._store):
-            raise TypeError(
-                f"{type(self._store).__name__} has no compare_and_set(), so nothing can be compared and set "
-                "atomically; nothing was written"
-            )
-        whole, text, marked = prepare(agent, key, value, metadata, schema)
-        wanted = self._text_to_replace(whole, expected)
-        return self._store.compare_and_set(whole, wanted, text, marked)
+        return carry_out(self._operations.compare_and_set(agent, key, expected, value, metadata, schema))
 
     def delete(self, agent: str, key: str) -> None:
         """Remove `<agent>/<key>`; silent if it is missing.
@@ -190,11 +144,7 @@ class SharedMemory:
         Raises:
             TypeError, ValueError: a name that cannot be.
         """
-        whole = full_key(agent, key)
-        if self._executes is not None:
-            self._executes.execute([Delete(whole, owned(whole).agent)])
-        else:
-            self._store.delete(whole)
+        carry_out(self._operations.delete(agent, key))
 
     # -- reading
 
@@ -215,27 +165,18 @@ class SharedMemory:
         Raises:
             TypeError: the key is not a str, or the value does not fit the schema.
         """
-        if is_reserved(exact_str("key", key)):
-            return None
-        entry = self._store.get(key)
-        if entry is None or self._is_expired(entry):
-            return None
-        return shared_entry(entry, schema)
+        return carry_out(self._operations.read(key, schema))
 
     def list_all(self) -> list[SharedEntry[Any]]:
         """Every visible entry, in birth order."""
-        return [shared_entry(entry) for entry in self._visible(self._store.list())]
+        return carry_out(self._operations.list_all())
 
     def list_by_agent(self, agent: str) -> list[SharedEntry[Any]]:
         """The visible entries whose key begins with `<agent>/`, in birth order.
 
         On a store without `scan` all entries are read to find them.
         """
-        prefix = f"{exact_str('agent', agent)}/"
-        if scans(self._store):
-            return [shared_entry(entry) for entry in self._visible(self._store.scan(prefix))]
-        found = (entry for entry in self._store.list() if entry.key.startswith(prefix))
-        return [shared_entry(entry) for entry in self._visible(found)]
+        return carry_out(self._operations.list_by_agent(agent))
 
     def get_summary(self, task_ids: Iterable[str] | None = None) -> str:
         r"""The visible entries as markdown, grouped by agent; `""` if there are none.
@@ -249,29 +190,21 @@ class SharedMemory:
         Raises:
             TypeError: `task_ids` is one str.
         """
-        if isinstance(task_ids, str):
-            raise TypeError("task_ids must be several ids, for example a list; not one str")
-        wanted = list(task_ids or ())
-        entries = self.list_all()
-        return render_summary(results_of(entries, wanted) if wanted else entries)
+        return carry_out(self._operations.get_summary(task_ids))
 
     # -- turns
 
     @property
     def turn(self) -> int:
         """The turn; 0 at first. It lives in the store if that keeps turns, else in this object."""
-        return self._own_turn if self._turns is None else self._turns.get_turn()
+        return carry_out(self._operations.turn())
 
     def advance_turn(self) -> int:
         """Count the turn up by one; the new turn.
 
         Where the store keeps no turn, a new `SharedMemory` begins at 0 again and shows what had expired.
         """
-        if self._turns is not None:
-            return self._turns.advance_turn()
-        with self._own_turn_lock:
-            self._own_turn = check_turn("turn", self._own_turn + 1)
-            return self._own_turn
+        return carry_out(self._operations.advance_turn())
 
     def set_turn(self, turn: int) -> None:
         """Set the turn (0 … 2**53 - 1), up or down; going down shows again what had expired.
@@ -279,12 +212,7 @@ class SharedMemory:
         Raises:
             TypeError, ValueError: not an integer, or out of range.
         """
-        check_turn("turn", turn)
-        if self._turns is not None:
-            self._turns.set_turn(turn)
-            return
-        with self._own_turn_lock:
-            self._own_turn = turn
+        carry_out(self._operations.set_turn(turn))
 
     # -- snapshots
 
@@ -294,12 +222,7 @@ class SharedMemory:
         Raises:
             Busy: the turn changed all the time, so that entries and turn never belonged together.
         """
-        for _ in range(_SNAPSHOT_ATTEMPTS):
-            turn = self.turn
-            entries = self._store.list()
-            if self.turn == turn:
-                return take_snapshot(self._visible(entries, turn), turn)
-        raise Busy(f"the turn changed during each of {_SNAPSHOT_ATTEMPTS} attempts to take a snapshot")
+        return carry_out(self._operations.snapshot())
 
     def restore(self, snapshot: object, *, by: str | None = None) -> None:
         """Bring entries and turn to what `snapshot` says; entries under reserved prefixes stay.
@@ -318,36 +241,4 @@ class SharedMemory:
             TypeError, ValueError: not a snapshot of version 1; nothing was changed.
             Busy, StorageError: nothing was changed.
         """
-        command = RestoreSnapshot(snapshot, current_actor().agent if by is None else by)
-        if self._executes is not None:
-            self._executes.execute([command])
-        else:
-            restore_piecemeal(self._store, command)
-        if self._turns is None or self._executes is None:
-            self.set_turn(command.turn)
-
-    # -- inside
-
-    def _text_to_replace(self, key: str, expected: object) -> str | None:
-        """The stored text that stands for `expected`, which may be spelled otherwise than we would."""
-        entry = self._store.get(key)
-        if expected is None:
-            return entry.value if entry is not None and self._is_expired(entry) else None
-        text = encode_value(expected)
-        if entry is not None and spells(entry.value, entry.metadata, text):
-            return entry.value
-        return text.text
-
-    def _is_expired(self, entry: MemoryEntry) -> bool:
-        # The turn is asked for only where it matters: a log has to be read for it.
-        return entry.expires_at_turn is not None and self.turn >= entry.expires_at_turn
-
-    def _visible(self, entries: Iterable[MemoryEntry], turn: int | None = None) -> Iterator[MemoryEntry]:
-        for entry in entries:
-            if is_reserved(entry.key):
-                continue
-            if entry.expires_at_turn is not None:
-                turn = self.turn if turn is None else turn
-                if turn >= entry.expires_at_turn:
-                    continue
-            yield entry
+        carry_out(self._operations.restore(snapshot, by))

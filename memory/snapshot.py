@@ -9,11 +9,12 @@ from typing import Any, NotRequired, TypedDict, cast
 
 from ..eventlog import Entry, EntryDeleted, EntryWritten, Event, Limits, Recorded, Restored, View
 from ..eventlog.commands import check_turn, exact_str, metadata_text
-from .contract import MemoryStore, sets_with_expiry
+from .contract import AsyncMemoryStore, MemoryStore, sets_with_expiry
 from .entry import MemoryEntry, read_metadata
 from .reserved import is_reserved
+from .steps import Steps
 
-__all__ = ["RestoreSnapshot", "SavedEntry", "Snapshot", "SnapshotEntry", "restore_piecemeal", "take_snapshot"]
+__all__ = ["RestoreSnapshot", "SavedEntry", "Snapshot", "SnapshotEntry", "put_back", "take_snapshot"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -132,24 +133,21 @@ def take_snapshot(entries: Iterable[MemoryEntry], turn: int) -> Snapshot:
     return {"version": 1, "turnCount": turn, "entries": [_snapshot_entry(entry) for entry in entries]}
 
 
-def restore_piecemeal(store: MemoryStore, command: RestoreSnapshot) -> None:
+def put_back(store: MemoryStore | AsyncMemoryStore, command: RestoreSnapshot) -> Steps[None]:
     """Bring the entries of a store that cannot `execute` to what `command` says, one by one.
 
     A failure leaves them in between; `created_at` is lost, and so are expiries where the store keeps none.
     """
-    for entry in store.list():
+    present: list[MemoryEntry] = yield store.list()
+    for entry in present:
         if not is_reserved(entry.key):
-            store.delete(entry.key)
+            yield store.delete(entry.key)
     for saved in command.entries:
-        _put_back(store, saved)
-
-
-def _put_back(store: MemoryStore, saved: SavedEntry) -> None:
-    metadata = read_metadata(saved.metadata)
-    if saved.expires_at_turn is not None and sets_with_expiry(store):
-        store.set_with_expiry(saved.key, saved.value, saved.expires_at_turn, metadata)
-        return
-    store.set(saved.key, saved.value, metadata)
+        metadata = read_metadata(saved.metadata)
+        if saved.expires_at_turn is not None and sets_with_expiry(store):
+            yield store.set_with_expiry(saved.key, saved.value, saved.expires_at_turn, metadata)
+        else:
+            yield store.set(saved.key, saved.value, metadata)
 
 
 def _snapshot_entry(entry: MemoryEntry) -> SnapshotEntry:

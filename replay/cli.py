@@ -92,7 +92,7 @@ class CommandLine(click.Group):
             try:
                 return super().invoke(ctx)
             finally:
-                pass  # here, where a full disk or a closed pipe can still be told
+                sys.stdout.flush()  # here, where a full disk or a closed pipe can still be told
         except click.UsageError as error:
             raise _usage(error, ctx) from error
         except (TurnlogError, Refused) as error:

@@ -803,7 +803,7 @@ def run_machine(examples: int, steps: int) -> None:
 @pytest.mark.timeout(600)
 def test_every_way_to_a_state_agrees() -> None:
     """Live table, history index, fold and plain model agree after every step and at every past point."""
-    run_machine(examples=60, steps=40)
+    run_machine(examples=45, steps=40)
 
 
 @pytest.mark.long

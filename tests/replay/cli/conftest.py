@@ -66,7 +66,7 @@ def process() -> Callable[..., subprocess.Popen[bytes]]:
             "stderr": subprocess.PIPE,
             "stdin": subprocess.DEVNULL,
         } | options
-        options["env"] = os.environ | options.get("env", {})
+        options["env"] = os.environ | {"PYTHONUNBUFFERED": ""} | options.get("env", {})
         words = [word if isinstance(word, bytes) else str(word) for word in arguments]
         command = [sys.executable, "-m", "turnlog", *words]
         started.append(subprocess.Popen(command, **options))

@@ -84,9 +84,10 @@ def test_doctor_of_a_healthy_log(cli: Cli, team: Path) -> None:
     assert driver().sqlite_version in found["sqlite"]["value"]
 
 
-def test_doctor_warns_of_a_file_that_others_can_read(cli: Cli, team: Path) -> None:
+@pytest.mark.parametrize("mode", [0o640, 0o604], ids=["group", "others"])
+def test_doctor_warns_of_a_file_that_others_can_read(cli: Cli, team: Path, mode: int) -> None:
     """Permissions beyond the owner's are a warning, with what to do."""
-    team.chmod(0o644)
+    team.chmod(mode)
     found, code = findings(cli, team)
     assert (found["permissions"]["level"], code) == ("warning", 0)
     assert "chmod 600" in cli("doctor", team).out

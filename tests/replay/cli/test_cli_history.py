@@ -68,6 +68,7 @@ def test_history_shows_refused_attempts(cli: Cli, team: Path, open_team: Open) -
     ]
     assert done.records[3]["detail"] == {"reason": "key exists", "found_version": 10, "length": 1500}
     text = cli("history", team, "writer/draft").out
+    assert [line.split()[0] for line in text.splitlines()] == ["at", "@5", "@6", "@10", "@11"]
     assert "refused: key exists (found @10)" in text
     assert "1,500 bytes" in text
     assert "a lost draft" not in done.out + text

@@ -135,6 +135,7 @@ def test_follow_prints_each_event_once_and_in_order(process: Start, team: Path, 
     assert seen == list(range(1, 71))
     found = [json.loads(of_writer.stdout.readline())["position"] for _ in expected]
     assert found == expected
+    time.sleep(0.6)  # long enough for anything to appear a second time
     for each in (all_events, of_writer):
         each.send_signal(signal.SIGINT)
         assert ended(each) == (130, "", "")

@@ -1,0 +1,105 @@
+"""The living entries of one run of a log, to be read: what the store on a log and its twin have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..eventlog import EventLog
+from ..eventlog.commands import exact_str
+from ..eventlog.events import moment
+from ..eventlog.runs import Run, find_run
+from ..projections import EntriesProjection, Stored, read_birth, read_entries, read_entry
+from ..projections.entries import PAGE
+from .contract import check_limit
+from .entry import MemoryEntry, read_metadata
+
+__all__ = ["LiveEntries"]
+
+
+class LiveEntries:
+    """What a store on `run` of `log` reads; for the meaning of each method see `EventSourcedStore`.
+
+    Raises:
+        TypeError: not a log, a log without the projection that stores read, or a name that is no str.
+        ValueError: an empty or over-long name.
+
+    Attributes:
+        log: the log.
+        run: the run's name.
+    """
+
+    def __init__(self, log: EventLog, run: str) -> None:
+        if not isinstance(log, EventLog):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"log must be an open EventLog (turnlog.open(path)), not {type(log).__name__}")
+        if not any(isinstance(projection, EntriesProjection) for projection in log.projections):
+            raise TypeError("the log keeps no entries to read; open it with turnlog.open(path)")
+        self.log = log
+        self.run = exact_str("run", run)
+        log.limits.check_name("the name of the run", run)
+        if not run:
+            raise ValueError("the name of a run must not be empty")
+        self._found: Run | None = None
+
+    def get(self, key: str) -> MemoryEntry | None:
+        """The entry of `key`."""
+        key = exact_str("key", key)
+        with self.log.reading() as db:
+            run = self._find(db)
+            stored = None if run is None else read_entry(db, run, key)
+        return None if stored is None else _entry(stored)
+
+    def list(self) -> list[MemoryEntry]:
+        """Every entry."""
+        with self.log.reading() as db:
+            run = self._find(db)
+            return [] if run is None else [_entry(stored) for stored in read_entries(db, run, 0, -1)]
+
+    def pages(self, prefix: str, after: str | None, limit: int | None) -> Iterator[list[MemoryEntry]]:
+        """What a scan gives, one list for each page that is read; nothing is held in between."""
+        prefix = exact_str("prefix", prefix)
+        check_limit(limit)
+        born = 0
+        if after is not None:
+            after = exact_str("after", after)
+            with self.log.reading() as db:
+                run = self._find(db)
+                found = None if run is None else read_birth(db, run, after)
+            if found is None:
+                raise LookupError(f"there is no entry {after!r} to begin behind")
+            born = found
+        return self._pages(prefix, born, limit)
+
+    def turn(self) -> int:
+        """The run's turn."""
+        head = self.log.head(self.run)
+        return 0 if head is None else head.turn
+
+    def _pages(self, prefix: str, born: int, limit: int | None) -> Iterator[list[MemoryEntry]]:
+        left = limit
+        while left is None or left > 0:
+            with self.log.reading() as db:
+                run = self._find(db)
+                page = [] if run is None else read_entries(db, run, born, PAGE)
+            found = [_entry(stored) for stored in page if stored.key.startswith(prefix)][:left]
+            yield found
+            if len(page) < PAGE:
+                return
+            born = page[-1].birth
+            left = None if left is None else left - len(found)
+
+    def _find(self, db: Any) -> Run | None:
+        if self._found is None:
+            self._found = find_run(db, self.run)
+        return self._found
+
+
+def _entry(stored: Stored) -> MemoryEntry:
+    return MemoryEntry(
+        key=stored.key,
+        value=stored.value,
+        metadata=read_metadata(stored.metadata),
+        created_at=moment(stored.created_at),
+        expires_at_turn=stored.expires_at_turn,
+        version=stored.version,
+    )

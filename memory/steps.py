@@ -1,0 +1,52 @@
+"""What is decided once and carried out by two classes: one that is synchronous, and its asynchronous twin.
+
+An operation is a generator. It yields what a method of the store returned, and is sent the answer: of a
+synchronous store that is the same thing, of an asynchronous one what awaiting it gives. So an operation holds
+every decision, knows neither kind of store, and never waits. One that is given up in between, because its
+task was cancelled or the store failed, is not told; it must hold nothing that would have to be put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Awaitable, Generator, Iterable
+from typing import Any, TypeAlias, TypeVar
+
+from .entry import MemoryEntry
+
+__all__ = ["Steps", "acarry_out", "carry_out", "gathered"]
+
+T = TypeVar("T")
+
+Steps: TypeAlias = Generator[Any, Any, T]
+"""An operation whose result is a `T`."""
+
+
+def carry_out(steps: Steps[T]) -> T:
+    """Carry out an operation on a synchronous store."""
+    answer = None
+    try:
+        while True:
+            answer = steps.send(answer)
+    except StopIteration as end:
+        return end.value
+
+
+async def acarry_out(steps: Steps[T]) -> T:
+    """Carry out an operation on an asynchronous store."""
+    answer = None
+    try:
+        while True:
+            answer = await steps.send(answer)
+    except StopIteration as end:
+        return end.value
+
+
+def gathered(
+    entries: Iterable[MemoryEntry] | AsyncIterable[MemoryEntry],
+) -> Iterable[MemoryEntry] | Awaitable[Iterable[MemoryEntry]]:
+    """What to yield for a store's `scan`: asynchronous entries have all to come before one can be looked at."""
+    return _gather(entries) if isinstance(entries, AsyncIterable) else entries
+
+
+async def _gather(entries: AsyncIterable[MemoryEntry]) -> Iterable[MemoryEntry]:
+    return [entry async for entry in entries]
