@@ -16,6 +16,7 @@ from .machine import stamp
 
 CASES = ("set", "get", "threads", "tasks", "processes", "bulk", "replay", "past")
 RESULTS = Path(__file__).with_name("RESULTS.md")
+HEAD = "# Results\n\nWritten by `python -m benchmarks`; every section says when, where and how it was taken."
 PLOTS = Path(__file__).with_name("plots")
 
 
@@ -23,8 +24,12 @@ def main() -> None:
     """Run the cases named, all of them by default."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", nargs="*", help=f"which: {', '.join(CASES)}; all by default")
-    parser.add_argument("--quick", action="store_true", help="small sizes; prints, and leaves RESULTS.md alone")
-    parser.add_argument("--folder", type=Path, default=_folder(), help="where files are made (default: %(default)s)")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes; prints, and leaves RESULTS.md alone"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=_folder(), help="where files are made (default: %(default)s)"
+    )
     given = parser.parse_args()
     unknown = [name for name in given.name if name not in CASES]
     if unknown:
@@ -69,8 +74,7 @@ def _write(section: list[str]) -> None:
     title = section[0].removeprefix("## ")
     kept[title] = "\n".join([title, *section[1:]]).rstrip()
     titles = [importlib.import_module(f"{__package__}.{name}").TITLE for name in CASES]
-    head = "# Results\n\nWritten by `python -m benchmarks`; every section says when, where and how it was measured."
-    parts = [head, *(f"## {kept[title]}" for title in titles if title in kept)]
+    parts = [HEAD, *(f"## {kept[title]}" for title in titles if title in kept)]
     RESULTS.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
 """The bare loop: what SQLite itself takes for an event and an entry in one transaction, and nothing else.
 
-Two plain tables, the driver and the pragmas of a turnlog file. No hash, no provenance, no check of any argument,
-no lock for threads, no name interned; the metadata comes as finished JSON text. No store can be faster.
+Two plain tables, the driver and the pragmas of a turnlog file. No hash, no provenance, no check of arguments,
+no lock for threads, no name interned; the metadata comes as finished JSON text.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["Bare"]
 _TABLES = (
     """create table if not exists events (position integer primary key, key text not null, agent text,
     value text not null, metadata text, recorded_at integer not null)""",
-    """create table if not exists entries (key text primary key, version integer not null, value text not null,
-    metadata text, recorded_at integer not null) without rowid""",
+    """create table if not exists entries (key text primary key, version integer not null,
+    value text not null, metadata text, recorded_at integer not null) without rowid""",
 )
 _EVENT = "insert into events (key, agent, value, metadata, recorded_at) values (?, ?, ?, ?, ?)"
 _ENTRY = """

@@ -27,14 +27,17 @@ def run(bench: Bench) -> list[str]:
                 contender.call(name)
         taken = in_turn(contenders, names, rounds=bench.choose(40, 6), block=bench.choose(500, 100))
     ours, bare = taken[:2]
-    others = "; ".join(f"{other.name} {other.medians_over(ours)} ×" for other in taken[1:])
+    others = "; ".join(f"{other.name} {other.medians_over(ours)} times" for other in taken[1:])
+    about = (
+        f"Each call reads one of {KEYS:,} keys, with its metadata; `bare` is one select by the key's"
+        " text, and leaves the metadata as JSON text. Blocks of calls, in turn."
+    )
     return [
-        f"Each call reads one of {KEYS:,} keys, with its metadata; `bare` is one select by the key's text, and leaves"
-        " the metadata as JSON text. Blocks of calls, in turn.",
+        about,
         "",
         *ratio_table(taken, bare),
         "",
-        f"The others over turnlog: {others}.",
+        f"Against turnlog: {others}.",
     ]
 
 

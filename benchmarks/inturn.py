@@ -21,7 +21,7 @@ class Contender(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """One contender's blocks divided by another's of the same round: median of the rounds, and most of them."""
+    """One contender's blocks divided by another's of the same round: the median, and most of them."""
 
     middle: float
     low: float
@@ -74,7 +74,7 @@ def in_turn(
     block: int,
     between: Callable[[], object] | None = None,
 ) -> list[Taken]:
-    """Let everybody call once for each of `block` arguments, `rounds` times, beginning with another each time.
+    """Let everybody call once for each of `block` arguments, `rounds` times, another one first each time.
 
     Args:
         arguments: taken round robin, the same ones by everybody.
@@ -108,7 +108,7 @@ def ratio_table(taken: Sequence[Taken], over: Taken) -> list[str]:
         "",
         "µs p50 / p99",
         "µs mean",
-        f"medians, × {over.name} (80 % of the blocks)",
-        f"means, × {over.name} (80 % of the blocks)",
+        f"medians, {over.name} = 1 (80 % of the blocks)",
+        f"means, {over.name} = 1 (80 % of the blocks)",
     )
     return table(head, rows)

@@ -70,7 +70,9 @@ class Rounds:
         return Ratio.of([mine.rate / its.rate for mine, its in zip(self.loads, other.loads, strict=True)])
 
 
-def by_threads(write: Callable[[int, Asked], object], writers: int, seconds: float, keys: list[Asked]) -> Load:
+def by_threads(
+    write: Callable[[int, Asked], object], writers: int, seconds: float, keys: list[Asked]
+) -> Load:
     """Let so many threads write for so long, each beginning with another key."""
     spent: list[list[int]] = [[] for _ in range(writers)]
     errors: list[BaseException] = []

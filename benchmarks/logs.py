@@ -29,7 +29,9 @@ def key(number: int) -> str:
 
 def asked(keys: int) -> list[Asked]:
     """So many keys with their metadata, in an order that is not theirs."""
-    return [(key(number), {"agent": agent(number)}) for number in (each * 7_919 % keys for each in range(keys))]
+    return [
+        (key(number), {"agent": agent(number)}) for number in (each * 7_919 % keys for each in range(keys))
+    ]
 
 
 def write(number: int, keys: int, value: str = VALUE) -> Write:

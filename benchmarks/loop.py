@@ -1,4 +1,4 @@
-"""Tasks of one event loop that write as fast as they can, and what that does to everybody else on the loop."""
+"""Tasks of one event loop that write as fast as they can, and what that does to others on the loop."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def by_tasks(
 
 @contextmanager
 def steps_timed() -> Generator[list[int]]:
-    """Nanoseconds of every single step that loops take in the block: how long one of them holds up the rest."""
+    """Nanoseconds of every single step that loops take in the block: how long each holds up the rest."""
     taken: list[int] = []
     clock = time.perf_counter_ns
     run = asyncio.Handle._run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import os
 import platform
 from contextlib import suppress
@@ -20,13 +20,13 @@ def stamp() -> str:
     """Date, machine, its load and the versions of everything, for the head of a report."""
     import sqlite3
 
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     load = f", load average {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
     return (
         f"{now:%Y-%m-%d %H:%M} UTC; {os.cpu_count()} cores ({_processor()}), {platform.system()} "
         f"{platform.release()} {platform.machine()}{load}. turnlog {version('turnlog')}, "
-        f"CPython {platform.python_version()}, SQLite {driver().sqlite_version} ({driver().__name__}) for turnlog "
-        f"and the bare loop, {sqlite3.sqlite_version} (sqlite3) for the others; {_peers()}."
+        f"CPython {platform.python_version()}, SQLite {driver().sqlite_version} ({driver().__name__}) for "
+        f"turnlog and the bare loop, {sqlite3.sqlite_version} (sqlite3) for the others; {_peers()}."
     )
 
 

@@ -73,14 +73,15 @@ class Probe:
 
     def __call__(self, seconds: float = 0.05) -> None:
         """Probe for that long."""
-        end = time.perf_counter() + seconds
         with tempfile.NamedTemporaryFile(dir=self._folder) as file:
 
             def flush(_: object) -> None:
                 os.write(file.fileno(), self._block)
                 os.fdatasync(file.fileno())
 
-            self._spent += timed(flush, iter(lambda: time.perf_counter() < end, False))
+            end = time.perf_counter() + seconds
+            while time.perf_counter() < end:
+                self._spent += timed(flush, range(10))
 
     def __str__(self) -> str:
         """What was found, as a line of a report."""

@@ -1,7 +1,7 @@
 """What it costs to look into the past of a run, and to work on it, as the run grows.
 
-One key at a past turn and blame must not grow with the log, nor with refused writes; the whole state must grow
-with the number of distinct keys only.
+One key at a past turn and blame must not grow with the log, nor with refused writes; the whole state must
+grow with the number of distinct keys only.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def run(bench: Bench) -> list[str]:
         f"1,000 events to a turn, values of {len(VALUE)} bytes; keys and turns at random.",
         "",
         *table(head, [each.row() for each in (*many.values(), *few, _refused(bench))]),
-        *bench.plot("past", "The past against length of the log, 10,000 keys", ("events", "µs, p50"), _lines(many)),
+        *bench.plot(
+            "past", "The past against length of the log, 10,000 keys", ("events", "µs, p50"), _lines(many)
+        ),
         "",
         *_handling(bench),
         "",
@@ -139,7 +141,9 @@ def _growing(bench: Bench, sizes: tuple[int, ...]) -> list[str]:
                 for contender in contenders:
                     for one in arguments[: bench.choose(KEYS, 1_000)]:
                         contender.call(one)
-                taken = in_turn(contenders, arguments, rounds=bench.choose(40, 5), block=bench.choose(500, 100))
+                taken = in_turn(
+                    contenders, arguments, rounds=bench.choose(40, 5), block=bench.choose(500, 100)
+                )
                 lines += [*ratio_table(taken, taken[0]), ""]
     return [f"A short and a long log of {KEYS:,} keys in turn (os):", "", *lines[:-1]]
 
@@ -156,4 +160,5 @@ def _bytes(bench: Bench) -> str:
     with bench.room() as room:
         path = room / "bytes.db"
         build(path, events=events, keys=KEYS, value="x" * 200).close()
-        return f"Size of a file of {events:,} events, values of 200 bytes: {path.stat().st_size / events:.0f} bytes an event."
+        size = path.stat().st_size / events
+    return f"Size of a file of {events:,} events, values of 200 bytes: {size:.0f} bytes an event."

@@ -46,15 +46,18 @@ def run(bench: Bench) -> list[str]:
         "",
         "processes",
         "writes/s, all together (rounds)",
-        "× one process alone",
+        "one process alone = 1",
         "least share",
         "ms p50 / p99",
         "ms longest",
     )
+    about = (
+        f"Each process writes a value of {len(VALUE)} bytes again and again, {seconds:g} s a round; all"
+        " begin at one moment. The least share is what the least successful process got done as a part"
+        " of what the most successful one did, in the worst round."
+    )
     return [
-        f"Each process writes a value of {len(VALUE)} bytes again and again, {seconds:g} s a round; all begin at one"
-        " moment. The least share is what the least successful process got done as a part of what the most"
-        " successful one did, in the worst round.",
+        about,
         "",
         *table(head, rows),
         "",
@@ -89,14 +92,10 @@ def _write(path: Path, kinds: list[str], seconds: float) -> Load:
     return Load(seconds, [json.loads(answer) for answer in answers])
 
 
-def _start(
-    stack: ExitStack, kind: str, path: Path, seconds: float, number: int
-) -> subprocess.Popen[str]:
+def _start(stack: ExitStack, kind: str, path: Path, seconds: float, number: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "benchmarks.writing", kind, str(path), str(seconds), str(number)]
     folder = Path(__file__).resolve().parents[1]
-    process = subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     stack.enter_context(process)
     stack.callback(process.kill)
     return process

@@ -29,9 +29,7 @@ class EventSourcing:
         from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteDatastore
 
         self._event = StoredEvent
-        self._datastore = SQLiteDatastore(
-            str(path), max_overflow=writers, pool_timeout=30, lock_timeout=30
-        )
+        self._datastore = SQLiteDatastore(str(path), max_overflow=writers, pool_timeout=30, lock_timeout=30)
         self._recorder = SQLiteApplicationRecorder(self._datastore)
         self._recorder.create_table()
         self._streams = [(uuid.uuid4(), [0]) for _ in range(writers)]

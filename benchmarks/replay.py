@@ -37,9 +37,12 @@ def run(bench: Bench) -> list[str]:
         memory = [f"{found[kind, size]['mb']:.1f}" for size in sizes]
         rows.append((name, f"{longest['events'] / longest['seconds']:,.0f}", *memory))
     lines = [Line(kind, {size: found[kind, size]["mb"] for size in sizes}) for kind in ROWS]
+    about = (
+        f"Logs of {KEYS:,} keys; each figure from a process of its own. The memory is the greatest"
+        " resident memory of that process, Python and all."
+    )
     return [
-        f"Logs of {KEYS:,} keys; each figure from a process of its own. The memory is the greatest resident memory of"
-        " that process, Python and all.",
+        about,
         "",
         *table(("", f"events/s, {sizes[-1]:,} events", *(f"MB, {size:,} events" for size in sizes)), rows),
         *bench.plot("memory", "Memory against length of the log", ("events", "MB resident, at most"), lines),

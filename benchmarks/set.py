@@ -22,10 +22,12 @@ WARM_UP = 1_100
 
 def run(bench: Bench) -> list[str]:
     """Measure; returns lines of Markdown."""
-    lines = [
-        f"Each call overwrites one of {KEYS:,} keys with a value of {len(VALUE)} bytes and its agent; `bare` is a loop"
-        " on the same SQLite that writes an event and an entry in one transaction. Blocks of calls, in turn.",
-    ]
+    about = (
+        f"Each call overwrites one of {KEYS:,} keys with a value of {len(VALUE)} bytes and its agent;"
+        " `bare` is a loop on the same SQLite that writes an event and an entry in one transaction."
+        " Blocks of calls, in turn."
+    )
+    lines = [about]
     for durability in ("os", "disk"):
         with bench.room() as room:
             lines += ["", f"### durability {durability}", "", *_measure(bench, room, durability)]
@@ -49,7 +51,7 @@ def _measure(bench: Bench, room: Path, durability: str) -> list[str]:
         )
     ours, bare = taken[:2]
     lines = ratio_table(taken, bare)
-    lines += ["", f"The others over turnlog: {_quotients(ours, taken[1:])}."]
+    lines += ["", f"Against turnlog: {_quotients(ours, taken[1:])}."]
     return [*lines, "", str(probe)] if durability == "disk" else lines
 
 
@@ -78,4 +80,4 @@ def _contenders(stack: ExitStack, room: Path, durability: str) -> list[Contender
 
 
 def _quotients(ours: Taken, others: list[Taken]) -> str:
-    return "; ".join(f"{other.name} {other.medians_over(ours)} ×" for other in others)
+    return "; ".join(f"{other.name} {other.medians_over(ours)} times" for other in others)

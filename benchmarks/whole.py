@@ -68,7 +68,9 @@ def _greatest_mb() -> float:
                 return int(line.split()[1]) / 1024
     import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+        1 << 20 if sys.platform == "darwin" else 1 << 10
+    )
 
 
 KINDS: dict[str, Callable[[turnlog.EventLog], None]] = {

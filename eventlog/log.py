@@ -349,7 +349,8 @@ class EventLog:
 
     def _check_names(self, run: str, agent: str | None, activity: str | None) -> None:
         for what, name in (("run", run), ("agent", agent), ("activity", activity)):
-            if name is not None:
-                self.limits.check_name(f"the name of the {what}", exact_str(what, name))
-        if not run:
-            raise ValueError("the name of a run must not be empty")
+            if name is None:
+                continue
+            if not exact_str(what, name):
+                raise ValueError(f"the name of the {what} must not be empty")
+            self.limits.check_name(what, name)

@@ -44,7 +44,7 @@ async def acarry_out(steps: Steps[T]) -> T:
 def gathered(
     entries: Iterable[MemoryEntry] | AsyncIterable[MemoryEntry],
 ) -> Iterable[MemoryEntry] | Awaitable[Iterable[MemoryEntry]]:
-    """What to yield for a store's `scan`: asynchronous entries have all to come before one can be looked at."""
+    """What to yield of a store's `scan`: entries that come asynchronously must all have come, to be decided on."""
     return _gather(entries) if isinstance(entries, AsyncIterable) else entries
 
 

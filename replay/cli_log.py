@@ -76,8 +76,9 @@ class Wanted:
                 else iter(())
             )
             coming = (each for each in found if self.run in (None, each.run))
-            while page := [each for each in islice(coming, PAGE) if each.position <= newest]:
+            while page := [each for each in islice(coming, PAGE)]:
                 yield page
+            after = newest
             yield []
 
 

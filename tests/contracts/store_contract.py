@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import pytest
+
 from turnlog.eventlog import (
     AdvanceTurn,
     Clear,

@@ -9,6 +9,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
+
 from turnlog.eventlog import AdvanceTurn, Clear, CompareAndSet, Delete, EventLog, SetTurn, Write
 from turnlog.memory import EventSourcedStore, InMemoryStore, RestoreSnapshot, WriteExpiring
 from turnlog.projections import EntriesProjection, first_difference

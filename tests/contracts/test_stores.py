@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
 from turnlog.eventlog import EventLog, Limits
 from turnlog.memory import EventSourcedStore, InMemoryStore
 from turnlog.projections import EntriesProjection

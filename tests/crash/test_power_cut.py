@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from turnlog.eventlog import EntryWritten
-from turnlog.replay.verification import verify
 
 import turnlog
+from turnlog.eventlog import EntryWritten
+from turnlog.replay.verification import verify
 
 pytestmark = [
     pytest.mark.long,

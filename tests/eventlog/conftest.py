@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from turnlog.eventlog import Event, EventLog, Limits, Recorded, View
 from turnlog.eventlog.driver import driver
 

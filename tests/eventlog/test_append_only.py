@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from turnlog.eventlog import AdvanceTurn, EventLog, Write
 from turnlog.eventlog.driver import driver
 

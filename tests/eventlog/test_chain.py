@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import turnlog
 from turnlog.eventlog import (
     AdvanceTurn,
     Clear,
@@ -24,8 +26,6 @@ from turnlog.eventlog import (
 )
 from turnlog.eventlog.integrity import check_log
 from turnlog.projections import first_difference
-
-import turnlog
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "format-1.db"
 

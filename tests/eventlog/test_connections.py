@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from turnlog.eventlog import Busy, EventLog, NotOurs, OutcomeUnknown, StorageError, Write
 
 _FULL, _NORMAL = 2, 1

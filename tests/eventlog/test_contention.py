@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import turnlog
 from turnlog.eventlog import EntryWritten, EventLog, WriteRefused
 from turnlog.memory import EventSourcedStore
 from turnlog.projections import first_difference
 from turnlog.replay import Timeline
-
-import turnlog
 
 EACH = 100
 

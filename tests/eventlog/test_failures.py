@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import turnlog
 from turnlog.eventlog import (
     AdvanceTurn,
     Conflict,
@@ -23,8 +25,6 @@ from turnlog.eventlog import (
     Write,
 )
 from turnlog.projections import EntriesProjection, first_difference
-
-import turnlog
 
 # -- a full disk
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from turnlog.eventlog import Corrupt, EventLog, NotOurs, StorageError, TooNew, TurnlogError, Write
 from turnlog.eventlog.driver import driver
 from turnlog.eventlog.schema import APPLICATION_ID, SCHEMA_VERSION

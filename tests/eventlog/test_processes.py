@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnlog.eventlog import CompareAndSet, StorageError, Write
 
 import turnlog
+from turnlog.eventlog import CompareAndSet, StorageError, Write
 
 PROCESSES = 8
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
 from turnlog.eventlog import (
     AdvanceTurn,
     Closed,

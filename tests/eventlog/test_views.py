@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from sqlite_utils import Database
-from turnlog.eventlog import AdvanceTurn, CompareAndSet, Delete, EntryRestored, EventLog, Restored, Write
-from turnlog.eventlog.codec import CODES
 
 import turnlog
+from turnlog.eventlog import AdvanceTurn, CompareAndSet, Delete, EntryRestored, EventLog, Restored, Write
+from turnlog.eventlog.codec import CODES
 
 
 @pytest.fixture

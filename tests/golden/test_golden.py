@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import turnlog
 from turnlog.eventlog import EventLog
 from turnlog.eventlog.codec import CODES
 from turnlog.eventlog.history import content_at, entries_at
@@ -18,8 +20,6 @@ from turnlog.eventlog.integrity import check_log
 from turnlog.eventlog.runs import NEWEST_REVISION
 from turnlog.eventlog.schema import APPLICATION_ID, SCHEMA_VERSION
 from turnlog.projections import EntriesProjection, fold_runs
-
-import turnlog
 
 HERE = Path(__file__).parent
 FORMAT = HERE.parents[1] / "docs" / "format.md"

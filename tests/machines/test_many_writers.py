@@ -7,6 +7,8 @@ import threading
 from pathlib import Path
 
 import pytest
+
+import turnlog
 from turnlog.eventlog import (
     AdvanceTurn,
     Conflict,
@@ -20,8 +22,6 @@ from turnlog.eventlog.limits import MAX_TURN
 from turnlog.memory import EventSourcedStore, acting_as
 from turnlog.replay import Timeline
 from turnlog.replay.verification import verify
-
-import turnlog
 
 THREADS = 6
 KEYS = ("a", "b", "caf\u00e9", "\ud83d")

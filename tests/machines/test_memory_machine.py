@@ -27,6 +27,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+
 from turnlog.eventlog import (
     AdvanceTurn,
     BadAddress,

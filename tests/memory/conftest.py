@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnlog.memory import EventSourcedStore, InMemoryStore, MemoryEntry, SharedMemory
 
 import turnlog
+from turnlog.memory import EventSourcedStore, InMemoryStore, MemoryEntry, SharedMemory
 
 
 class PlainStore:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+
 from turnlog.eventlog import Conflict, EventLog
 from turnlog.memory import EventSourcedStore, SharedMemory, acting_as
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field, field_serializer
+
 from turnlog.memory import SharedMemory
 
 

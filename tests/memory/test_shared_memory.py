@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import pytest
+
 from turnlog.eventlog import Conflict, EntryDeleted, EntryWritten, EventLog, WriteRefused
 from turnlog.memory import EventSourcedStore, InMemoryStore, SharedEntry, SharedMemory
 

@@ -12,6 +12,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
+
 from turnlog.eventlog import AdvanceTurn, Busy, EntryDeleted, EntryWritten, EventLog, Limits, Restored, Write
 from turnlog.memory import EventSourcedStore, InMemoryStore, MemoryEntry, SharedMemory, acting_as
 from turnlog.projections import first_difference

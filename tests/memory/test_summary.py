@@ -10,6 +10,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+
 from turnlog.memory import InMemoryStore, SharedMemory
 from turnlog.memory.javascript import javascript_json
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnlog.eventlog import EntryWritten, EventLog
-from turnlog.memory import EventSourcedStore, InMemoryStore, SharedMemory
 
 import turnlog
+from turnlog.eventlog import EntryWritten, EventLog
+from turnlog.memory import EventSourcedStore, InMemoryStore, SharedMemory
 
 from .conftest import ExpiringStore, PlainStore
 

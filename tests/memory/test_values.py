@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+
 from turnlog.memory import InMemoryStore, SharedMemory
 
 TEXT = st.text(st.characters(exclude_categories=[]), max_size=12)

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import turnlog
 from turnlog.eventlog import (
     AdvanceTurn,
     Clear,
@@ -28,8 +30,6 @@ from turnlog.eventlog import (
     Write,
 )
 from turnlog.eventlog.history import entries_at
-
-import turnlog
 
 KEYS = ["a", "b", "a/b", "", "\ud83d", "é", "nul\0", "k" * 300]
 

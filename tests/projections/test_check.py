@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from turnlog.eventlog import AdvanceTurn, Delete, EventLog, Write
 from turnlog.projections import Difference, EntriesProjection, first_difference
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import turnlog
 from turnlog.eventlog import Corrupt, Delete, EventLog, Write
 from turnlog.eventlog.history import content_at, entries_at
 from turnlog.eventlog.runs import NEWEST_REVISION, find_run
@@ -20,8 +22,6 @@ from turnlog.projections import (
     read_entries,
     read_entry,
 )
-
-import turnlog
 
 _ALL = "select * from entries order by run, key"
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from turnlog.eventlog import EventLog
 from turnlog.memory import EventSourcedStore
 from turnlog.projections import EntriesProjection

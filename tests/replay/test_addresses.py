@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
 from turnlog.eventlog import AdvanceTurn, BadAddress, EventLog, Write
 from turnlog.memory import EventSourcedStore
 from turnlog.replay import Point, Timeline

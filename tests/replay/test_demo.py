@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from sqlite_utils.utils import sqlite3
+
+import turnlog
 from turnlog.eventlog import EntryWritten, NotFound, NotOurs, StorageError, TurnAdvanced, WriteRefused
 from turnlog.memory.shared import SharedMemory
 from turnlog.replay import Timeline
@@ -24,8 +26,6 @@ from turnlog.replay.demo_files import choose_files
 from turnlog.replay.demo_findings import look, recheck
 from turnlog.replay.demo_report import Report, Verdict, merge
 from turnlog.replay.verification import verify
-
-import turnlog
 
 FILES = {
     "engine.py": '''"""An engine."""

@@ -8,12 +8,12 @@ import warnings
 from pathlib import Path
 
 import pytest
+
+import turnlog
 from turnlog.memory.shared import SharedMemory
 from turnlog.replay.demo import main
 from turnlog.replay.demo_files import choose_files
 from turnlog.replay.demo_findings import Survey, look, recheck
-
-import turnlog
 
 
 @pytest.mark.parametrize(

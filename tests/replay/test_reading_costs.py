@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import turnlog
 from turnlog.eventlog import AdvanceTurn, CompareAndSet, Delete, EventLog, NotFound, SetTurn, Write
 from turnlog.eventlog.driver import driver
 from turnlog.replay import Timeline
-
-import turnlog
 
 Look = Callable[[Timeline], object]
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
 from turnlog.eventlog import AdvanceTurn, BadAddress, Closed, EventLog, NotFound, SetTurn, Write
 from turnlog.memory import EventSourcedStore, SharedMemory
 from turnlog.replay import Point, State, Timeline, Visit

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+
 from turnlog.eventlog import AdvanceTurn, CompareAndSet, Delete, EventLog, Write
 from turnlog.projections import EntriesProjection
 from turnlog.replay.cli import turnlog

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from turnlog.eventlog import EventLog, Write
 from turnlog.eventlog.driver import driver
 from turnlog.replay.doctor import has_reset_race

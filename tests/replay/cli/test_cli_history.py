@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from turnlog.eventlog import AdvanceTurn, CompareAndSet, EventLog, Write
 from turnlog.replay import Timeline
 

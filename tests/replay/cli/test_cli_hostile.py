@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from turnlog.eventlog import CompareAndSet, EventLog, Write
 from turnlog.replay import Timeline
 from turnlog.replay.cli_text import cut, escaped, json_line, width_of

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from turnlog.eventlog import AdvanceTurn, EventLog, Write
 
 Start = Callable[..., Any]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from turnlog.eventlog import EventLog, Write
 from turnlog.replay import Timeline
 
