@@ -14,7 +14,7 @@ from pathlib import Path
 from .bench import Bench
 from .machine import stamp
 
-CASES = ("set", "get", "threads", "tasks", "processes", "bulk", "replay", "past")
+CASES = ("set", "get", "threads", "tasks", "processes", "bulk", "replay", "past", "guard")
 RESULTS = Path(__file__).with_name("RESULTS.md")
 HEAD = "# Results\n\nWritten by `python -m benchmarks`; every section says when, where and how it was taken."
 PLOTS = Path(__file__).with_name("plots")
@@ -62,7 +62,7 @@ def _section(name: str, bench: Bench) -> list[str]:
 
 
 def _folder() -> str | None:
-    """What /tmp holds is often in memory; /var/tmp is on a disk."""
+    """A folder whose files are on a disk; those of the usual one for temporary files are often in memory."""
     lasting = Path("/var/tmp")
     return None if os.environ.get("TMPDIR") or not lasting.is_dir() else str(lasting)
 

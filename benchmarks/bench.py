@@ -14,7 +14,10 @@ from . import logs
 from .measure import Probe
 from .plots import Line, draw
 
-__all__ = ["Bench"]
+__all__ = ["PER_TURN", "Bench"]
+
+PER_TURN = 20
+"""Writes between two turn advances of a long log."""
 
 T = TypeVar("T")
 
@@ -48,11 +51,11 @@ class Bench:
         return Probe(self.folder)
 
     def log(self, events: int, keys: int) -> Path:
-        """A log of that size, closed, with 1,000 events to a turn; it must not be changed."""
+        """A log of that size, closed, `PER_TURN` writes to a turn; it must not be changed."""
         path = self.folder / f"{events}-events-{keys}-keys.db"
         if path.name not in self._built:
             begin = time.perf_counter()
-            logs.build(path, events=events, keys=keys, turns=max(1, events // 1_000)).close()
+            logs.build(path, events=events, keys=keys, turns=max(1, events // PER_TURN)).close()
             self._built[path.name] = events / (time.perf_counter() - begin)
         return path
 

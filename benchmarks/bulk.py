@@ -11,7 +11,7 @@ from .bare import Bare
 from .bench import Bench
 from .inturn import Contender, Taken, in_turn
 from .logs import RUN, VALUE, write
-from .measure import table
+from .measure import Probe, table
 
 TITLE = "Lists of 1,000 writes, `disk`"
 KEYS = 10_000
@@ -45,7 +45,7 @@ def run(bench: Bench) -> list[str]:
     ]
 
 
-def _measure(path: Path, bare_path: Path, rounds: int, probe: object) -> list[Taken]:
+def _measure(path: Path, bare_path: Path, rounds: int, probe: Probe) -> list[Taken]:
     with turnlog.open(path) as log, closing(Bare(bare_path, "disk")) as bare:
         store = turnlog.EventSourcedStore(log, RUN)
         contenders = [
@@ -53,7 +53,7 @@ def _measure(path: Path, bare_path: Path, rounds: int, probe: object) -> list[Ta
             Contender("bare", lambda first: bare.write(range(first, first + LIST), KEYS)),
         ]
         lists = [number * LIST for number in range(rounds)]
-        return in_turn(contenders, lists, rounds=rounds, block=1, between=probe)  # pyright: ignore[reportArgumentType]
+        return in_turn(contenders, lists, rounds=rounds, block=1, between=probe)
 
 
 def _commands(first: int) -> list[turnlog.Write]:

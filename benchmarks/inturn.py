@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -72,16 +73,21 @@ def in_turn(
     *,
     rounds: int,
     block: int,
+    seconds: float = 30,
     between: Callable[[], object] | None = None,
 ) -> list[Taken]:
     """Let everybody call once for each of `block` arguments, `rounds` times, another one first each time.
 
     Args:
         arguments: taken round robin, the same ones by everybody.
+        seconds: after which no further round is begun, since a disk may be slow; three there are always.
         between: called once in every round.
     """
     taken = [Taken(contender.name) for contender in contenders]
+    end = time.monotonic() + seconds
     for number in range(rounds):
+        if number > 2 and time.monotonic() > end:
+            break
         first = number * block
         asked = [arguments[index % len(arguments)] for index in range(first, first + block)]
         for turn in range(len(contenders)):

@@ -14,7 +14,7 @@ import turnlog
 from turnlog.eventlog.history import entries_at
 from turnlog.replay import Timeline
 
-from .bench import Bench
+from .bench import PER_TURN, Bench
 from .inturn import Contender, in_turn, ratio_table
 from .logs import RUN, VALUE, asked, build, key, refuse
 from .measure import Spread, table, timed
@@ -23,6 +23,7 @@ from .plots import Line
 TITLE = "The past, against the length of the log"
 KEYS = 10_000
 FEW = 100
+WIDE = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +34,14 @@ class Looks:
     entry: Spread
     blame: Spread
     diff: Spread
+    wide_diff: Spread
     state: Spread
     bare_state: Spread
 
     def row(self) -> tuple[str, ...]:
         """As a row of the report."""
-        return self.title, self.entry.us, self.blame.us, self.diff.us, self.state.ms, self.bare_state.ms
+        looks = (self.entry, self.blame, self.diff, self.wide_diff)
+        return self.title, *(each.us for each in looks), self.state.ms, self.bare_state.ms
 
 
 def run(bench: Bench) -> list[str]:
@@ -50,12 +53,13 @@ def run(bench: Bench) -> list[str]:
         "",
         "one key at a turn, µs p50 / p99",
         "blame of one key, µs",
-        "diff of adjacent turns, µs",
+        f"diff of adjacent turns, {PER_TURN} writes, µs",
+        f"diff of turns apart, {WIDE * PER_TURN:,} writes, µs",
         "whole state, ms",
         "... without texts, ms",
     )
     return [
-        f"1,000 events to a turn, values of {len(VALUE)} bytes; keys and turns at random.",
+        f"{PER_TURN} writes to a turn, values of {len(VALUE)} bytes; keys and turns at random.",
         "",
         *table(head, [each.row() for each in (*many.values(), *few, _refused(bench))]),
         *bench.plot(
@@ -86,12 +90,14 @@ def _look(path: Path, title: str, keys: int, only: str | None = None) -> Looks:
         last = timeline.point().turn
         turns = [rng.randrange(last) for _ in range(2_000)]
         picks = [(only or key(rng.randrange(keys)), turn) for turn in turns]
+        starts = [rng.randrange(last - WIDE) for _ in range(10)]
         ends = [rng.randrange(1, last + 1) for _ in range(10)]
         return Looks(
             title,
             entry=Spread.of(timed(lambda pick: timeline.entry(pick[0], turn=pick[1]), picks)),
             blame=Spread.of(timed(lambda pick: timeline.blame(pick[0]), picks)),
-            diff=Spread.of(timed(lambda turn: timeline.diff(str(turn), str(turn + 1)), turns[:50])),
+            diff=Spread.of(timed(lambda turn: timeline.diff(str(turn), str(turn + 1)), turns[:200])),
+            wide_diff=Spread.of(timed(lambda turn: timeline.diff(str(turn), str(turn + WIDE)), starts)),
             state=Spread.of(timed(lambda turn: timeline.state(turn=turn), ends)),
             bare_state=Spread.of(timed(lambda turn: _entries(log, timeline, turn), ends)),
         )
@@ -107,7 +113,7 @@ def _refused(bench: Bench) -> Looks:
     times = bench.choose(100_000, 10_000)
     with bench.room() as room:
         path = room / "refused.db"
-        with build(path, events=10_000, keys=FEW, turns=10) as log:
+        with build(path, events=10_000, keys=FEW, turns=10_000 // PER_TURN) as log:
             refuse(log, key(7), times)
         return _look(path, f"10,000 events, then {times:,} refusals of the key asked for", FEW, only=key(7))
 

@@ -36,16 +36,21 @@ class DiskCache:
 
 
 class LangGraph:
-    """LangGraph's `SqliteStore`, on a connection as its own `from_conn_string` makes it, but in WAL mode."""
+    """LangGraph's `SqliteStore`, on a connection as its own `from_conn_string` makes it, but in WAL mode.
 
-    def __init__(self, path: Path, durability: str) -> None:
+    Args:
+        durability: None leaves the connection as it is made: with a rollback journal, and FULL.
+    """
+
+    def __init__(self, path: Path, durability: str | None) -> None:
         import sqlite3
 
         from langgraph.store.sqlite import SqliteStore
 
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._db.execute("pragma journal_mode = wal").fetchone()
-        self._db.execute(f"pragma synchronous = {'full' if durability == 'disk' else 'normal'}")
+        if durability is not None:
+            self._db.execute("pragma journal_mode = wal").fetchone()
+            self._db.execute(f"pragma synchronous = {'full' if durability == 'disk' else 'normal'}")
         self._store: Any = SqliteStore(self._db)
         self._store.setup()
 

@@ -39,15 +39,16 @@ def _measure(bench: Bench, room: Path, durability: str) -> list[str]:
     arguments = asked(KEYS)
     with ExitStack() as stack:
         contenders = _contenders(stack, room, durability)
+        warm_up = bench.choose(WARM_UP, 50)
         for contender in contenders:
-            for number in range(WARM_UP):
+            for number in range(warm_up):
                 contender.call(arguments[number % KEYS])
         taken = in_turn(
             contenders,
             arguments,
             rounds=bench.choose(40, 4),
             block=bench.choose(250, 50),
-            between=(lambda: probe()) if durability == "disk" else None,
+            between=probe if durability == "disk" else None,
         )
     ours, bare = taken[:2]
     lines = ratio_table(taken, bare)
@@ -76,6 +77,9 @@ def _contenders(stack: ExitStack, room: Path, durability: str) -> list[Contender
     graph = stack.enter_context(closing(LangGraph(room / "langgraph.db", durability)))
     found.append(Contender("diskcache `Cache.set`", cache.set))
     found.append(Contender("LangGraph `SqliteStore.put`", graph.set))
+    if durability == "disk":
+        usual = stack.enter_context(closing(LangGraph(room / "usual.db", None)))
+        found.append(Contender("LangGraph `SqliteStore.put`, as `from_conn_string` opens it", usual.set))
     return found
 
 

@@ -305,7 +305,7 @@ class EventLog:
         for command in commands:
             command.check(self.limits)
             if command.agent is not None:
-                self.limits.check_name("the agent's name", command.agent)
+                self._check_name("agent", command.agent)
         return Commands(run, commands, Actor(agent, activity)) if commands else None
 
     def _commit(self, request: Request) -> None:
@@ -348,9 +348,13 @@ class EventLog:
         return known
 
     def _check_names(self, run: str, agent: str | None, activity: str | None) -> None:
-        for what, name in (("run", run), ("agent", agent), ("activity", activity)):
-            if name is None:
-                continue
-            if not exact_str(what, name):
-                raise ValueError(f"the name of the {what} must not be empty")
-            self.limits.check_name(what, name)
+        self._check_name("run", run)
+        if agent is not None:
+            self._check_name("agent", agent)
+        if activity is not None:
+            self._check_name("activity", activity)
+
+    def _check_name(self, what: str, name: str) -> None:
+        if not exact_str(what, name):
+            raise ValueError(f"the name of the {what} must not be empty")
+        self.limits.check_name(what, name)

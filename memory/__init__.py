@@ -2,6 +2,10 @@
 
 from .acting import acting_as
 from .agent import AgentMemory
+from .async_agent import AsyncAgentMemory
+from .async_event_sourced import AsyncEventSourcedStore
+from .async_in_memory import AsyncInMemoryStore
+from .async_shared import AsyncSharedMemory
 from .contract import (
     AsyncMemoryStore,
     ComparesAndSets,
@@ -21,7 +25,11 @@ from .writing import WriteExpiring
 
 __all__ = [
     "AgentMemory",
+    "AsyncAgentMemory",
+    "AsyncEventSourcedStore",
+    "AsyncInMemoryStore",
     "AsyncMemoryStore",
+    "AsyncSharedMemory",
     "ComparesAndSets",
     "EventSourcedStore",
     "Executes",

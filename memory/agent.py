@@ -16,31 +16,18 @@ from .shared_entry import SharedEntry
 if TYPE_CHECKING:
     from .shared import SharedMemory
 
-__all__ = ["AgentMemory"]
+__all__ = ["AgentMemory", "AgentView"]
 
 T = TypeVar("T")
 
 
-class AgentMemory:
-    """A `SharedMemory` as one agent uses it during one activity; made by `SharedMemory.agent`.
+class AgentView:
+    """One agent during one activity: what `AgentMemory` and `AsyncAgentMemory` have in common."""
 
-    Writes go to the agent's own keys and are recorded with the activity, from whatever thread they come. As a
-    context manager it also attributes what is written to the store directly in the block.
-
-    Raises:
-        TypeError, ValueError: a name that no agent can have.
-    """
-
-    def __init__(self, memory: SharedMemory, name: str, activity: str | None = None) -> None:
-        self._memory = memory
+    def __init__(self, name: str, activity: str | None) -> None:
         self._name = check_agent(name)
         self._activity = os.urandom(8).hex() if activity is None else exact_str("activity", activity)
         self._block: AbstractContextManager[None] | None = None
-
-    @property
-    def memory(self) -> SharedMemory:
-        """The memory all agents share."""
-        return self._memory
 
     @property
     def name(self) -> str:
@@ -51,6 +38,44 @@ class AgentMemory:
     def activity(self) -> str:
         """The id of this stretch of the agent's work; the events it leads to name it."""
         return self._activity
+
+    def _acting(self) -> AbstractContextManager[None]:
+        return acting_as(self._name, activity=self._activity)
+
+    def _enter(self) -> None:
+        if self._block is not None:
+            raise RuntimeError(
+                f"this view of agent {self._name!r} is in a with block already; take another one with "
+                "memory.agent(name)"
+            )
+        block = self._acting()
+        block.__enter__()
+        self._block = block
+
+    def _leave(self) -> None:
+        block, self._block = self._block, None
+        if block is not None:
+            block.__exit__(None, None, None)
+
+
+class AgentMemory(AgentView):
+    """A `SharedMemory` as one agent uses it during one activity; made by `SharedMemory.agent`.
+
+    Writes go to the agent's own keys and are recorded with the activity, from whatever thread they come. As a
+    context manager it also attributes what is written to the store directly in the block.
+
+    Raises:
+        TypeError, ValueError: a name that no agent can have.
+    """
+
+    def __init__(self, memory: SharedMemory, name: str, activity: str | None = None) -> None:
+        super().__init__(name, activity)
+        self._memory = memory
+
+    @property
+    def memory(self) -> SharedMemory:
+        """The memory all agents share."""
+        return self._memory
 
     def write(
         self,
@@ -136,23 +161,11 @@ class AgentMemory:
         Raises:
             RuntimeError: in such a block already; each block needs a view of its own.
         """
-        if self._block is not None:
-            raise RuntimeError(
-                f"this view of agent {self._name!r} is in a with block already; take another one with "
-                "memory.agent(name)"
-            )
-        block = self._acting()
-        block.__enter__()
-        self._block = block
+        self._enter()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Act as whoever acted before."""
-        block, self._block = self._block, None
-        if block is not None:
-            block.__exit__(kind, error, trace)
-
-    def _acting(self) -> AbstractContextManager[None]:
-        return acting_as(self._name, activity=self._activity)
+        self._leave()

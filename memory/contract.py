@@ -67,7 +67,7 @@ class MemoryStore(Protocol):
 
 
 class AsyncMemoryStore(Protocol):
-    """`MemoryStore` with coroutine methods."""
+    """`MemoryStore` with coroutines, its abilities too; but `scan` is an asynchronous generator."""
 
     async def get(self, key: str) -> MemoryEntry | None:
         """See `MemoryStore.get`."""
@@ -199,7 +199,7 @@ def check_store(store: object, *, asynchronous: bool, twin: str) -> None:
         twin: name of the class for stores of the other colour, for the message.
 
     Raises:
-        TypeError: a class, not an instance; methods missing (named); or methods of the other colour.
+        TypeError: a class, not an instance; methods missing, or of the other colour (both named).
     """
     kind = type(store).__name__
     wanted = "AsyncMemoryStore" if asynchronous else "MemoryStore"
@@ -211,15 +211,26 @@ def check_store(store: object, *, asynchronous: bool, twin: str) -> None:
             f"{kind} is not a {wanted}: it needs the methods {', '.join(REQUIRED)} "
             f"and lacks {', '.join(missing)}"
         )
-    coroutines = [name for name in REQUIRED + OPTIONAL if _is_asynchronous(getattr(store, name, None))]
-    if asynchronous and not set(REQUIRED) <= set(coroutines):
-        raise TypeError(f"{kind} is synchronous; use {twin} with it")
+    offered = [name for name in REQUIRED + OPTIONAL if _offers(store, name)]
+    coroutines = [name for name in offered if _is_asynchronous(getattr(store, name))]
     if not asynchronous and coroutines:
         raise TypeError(f"{kind} has coroutines ({', '.join(coroutines)}); use {twin} with it")
+    if asynchronous and not coroutines:
+        raise TypeError(f"{kind} is synchronous; use {twin} with it")
+    unfit = [name for name in offered if not _awaits(name, getattr(store, name))]
+    if asynchronous and unfit:
+        raise TypeError(
+            f"{kind} is not an {wanted}: {', '.join(unfit)} must be coroutines too (scan: an asynchronous "
+            "generator)"
+        )
 
 
 def _is_asynchronous(method: object) -> bool:
     return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
+
+
+def _awaits(name: str, method: object) -> bool:
+    return inspect.isasyncgenfunction(method) if name == "scan" else inspect.iscoroutinefunction(method)
 
 
 def _offers(store: object, *names: str) -> bool:

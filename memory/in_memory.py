@@ -133,8 +133,11 @@ class InMemoryStore(CommandVerbs):
     def _actor(self, agent: str | None, activity: str | None) -> Acting:
         acting = actor(agent, activity)
         for what, name in (("agent", acting.agent), ("activity", acting.activity)):
-            if name is not None:
-                self._limits.check_name(f"the name of the {what}", exact_str(what, name))
+            if name is None:
+                continue
+            if not exact_str(what, name):
+                raise ValueError(f"the name of the {what} must not be empty")
+            self._limits.check_name(f"the name of the {what}", name)
         return acting
 
     def _take(self, draft: _Draft) -> None:

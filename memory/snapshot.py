@@ -138,17 +138,19 @@ def put_back(store: MemoryStore | AsyncMemoryStore, command: RestoreSnapshot) ->
 
     A failure leaves them in between; `created_at` is lost, and so are expiries where the store keeps none.
     """
-    expiring = store if sets_with_expiry(store) else None
     present: list[MemoryEntry] = yield store.list()
     for entry in present:
         if not is_reserved(entry.key):
             yield store.delete(entry.key)
     for saved in command.entries:
-        metadata = read_metadata(saved.metadata)
-        if saved.expires_at_turn is not None and expiring is not None:
-            yield expiring.set_with_expiry(saved.key, saved.value, saved.expires_at_turn, metadata)
-        else:
-            yield store.set(saved.key, saved.value, metadata)
+        yield _set_again(store, saved)
+
+
+def _set_again(store: MemoryStore | AsyncMemoryStore, saved: SavedEntry) -> object:
+    metadata = read_metadata(saved.metadata)
+    if saved.expires_at_turn is not None and sets_with_expiry(store):
+        return store.set_with_expiry(saved.key, saved.value, saved.expires_at_turn, metadata)
+    return store.set(saved.key, saved.value, metadata)
 
 
 def _snapshot_entry(entry: MemoryEntry) -> SnapshotEntry:

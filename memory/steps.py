@@ -44,7 +44,7 @@ async def acarry_out(steps: Steps[T]) -> T:
 def gathered(
     entries: Iterable[MemoryEntry] | AsyncIterable[MemoryEntry],
 ) -> Iterable[MemoryEntry] | Awaitable[Iterable[MemoryEntry]]:
-    """What to yield of a store's `scan`: entries that come asynchronously must all have come, to be decided on."""
+    """What to yield of a store's `scan`: entries that come asynchronously must be there to be looked at."""
     return _gather(entries) if isinstance(entries, AsyncIterable) else entries
 
 

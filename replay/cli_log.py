@@ -76,7 +76,7 @@ class Wanted:
                 else iter(())
             )
             coming = (each for each in found if self.run in (None, each.run))
-            while page := [each for each in islice(coming, PAGE)]:
+            while page := [each for each in islice(coming, PAGE) if each.position <= newest]:
                 yield page
             after = newest
             yield []

@@ -33,7 +33,11 @@ if TYPE_CHECKING:
     )
     from turnlog.memory import (
         AgentMemory,
+        AsyncAgentMemory,
+        AsyncEventSourcedStore,
+        AsyncInMemoryStore,
         AsyncMemoryStore,
+        AsyncSharedMemory,
         EventSourcedStore,
         InMemoryStore,
         MemoryEntry,
@@ -64,7 +68,11 @@ else:
 __all__ = [
     "AdvanceTurn",
     "AgentMemory",
+    "AsyncAgentMemory",
+    "AsyncEventSourcedStore",
+    "AsyncInMemoryStore",
     "AsyncMemoryStore",
+    "AsyncSharedMemory",
     "BadAddress",
     "BadImport",
     "Busy",

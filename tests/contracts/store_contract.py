@@ -651,12 +651,15 @@ class StoreContract:
         assert after.version > before.version
 
     @needs("execute")
-    def test_agents_and_activities_must_be_text(self, store: Any) -> None:
+    def test_agents_and_activities_are_names(self, store: Any) -> None:
         """A wrong name is refused before anything is written."""
         with pytest.raises(TypeError):
             store.execute([Write("a", "1")], agent=1)
         with pytest.raises(TypeError):
             store.execute([Write("a", "1")], activity=b"x")
+        for nobody in ({"agent": ""}, {"activity": ""}):
+            with pytest.raises(ValueError, match="must not be empty"):
+                store.execute([Write("a", "1")], **nobody)
         with pytest.raises(ValueError, match="limit"), acting_as("x" * 5000):
             store.set("a", "1")
         assert store.list() == []

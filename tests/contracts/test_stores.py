@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from turnlog.eventlog import EventLog, Limits
-from turnlog.memory import EventSourcedStore, InMemoryStore
+from turnlog.memory import AsyncEventSourcedStore, AsyncInMemoryStore, EventSourcedStore, InMemoryStore
 from turnlog.projections import EntriesProjection
 
+from ..blocking import Blocking, Loop
 from .store_contract import SMALL, Clock, StoreContract
 
 
@@ -24,18 +26,31 @@ class Kind(NamedTuple):
 
 
 @contextmanager
-def _on_disk(folder: Path, clock: Clock, limits: Limits) -> Iterator[EventSourcedStore]:
+def _on_disk(store: Any, folder: Path, clock: Clock, limits: Limits) -> Iterator[Any]:
     projections = (EntriesProjection(),)
     file = folder / "store.db"
     with EventLog(file, projections=projections, durability="os", clock=clock, limits=limits) as log:
-        yield EventSourcedStore(log)
+        yield store(log)
+
+
+@contextmanager
+def _blocking(opened: AbstractContextManager[Any]) -> Iterator[Any]:
+    with opened as store, Loop() as loop:
+        yield Blocking(store, loop)
 
 
 KINDS = {
     "in memory": Kind(
         InMemoryStore, lambda _, clock, limits: nullcontext(InMemoryStore(clock=clock, limits=limits))
     ),
-    "event-sourced": Kind(EventSourcedStore, _on_disk),
+    "in memory, async": Kind(
+        AsyncInMemoryStore,
+        lambda _, clock, limits: _blocking(nullcontext(AsyncInMemoryStore(clock=clock, limits=limits))),
+    ),
+    "event-sourced": Kind(EventSourcedStore, partial(_on_disk, EventSourcedStore)),
+    "event-sourced, async": Kind(
+        AsyncEventSourcedStore, lambda *given: _blocking(_on_disk(AsyncEventSourcedStore, *given))
+    ),
 }
 
 

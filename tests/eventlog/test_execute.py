@@ -489,11 +489,22 @@ _TEXTS = [
 @pytest.mark.parametrize("text", _TEXTS)
 def test_any_text_round_trips(log: EventLog, text: str) -> None:
     """Key, value, agent, activity and run come back exactly as they went in."""
-    log.execute([Write(text, text)], run=text or "main", agent=text, activity=text)
+    name = text or "main"
+    log.execute([Write(text, text)], run=name, agent=name, activity=name)
     (recorded,) = log.read()
     assert recorded.event == EntryWritten(text, text)
-    assert (recorded.run, recorded.agent, recorded.activity) == (text or "main", text, text)
-    assert log.execute([CompareAndSet(text, text, "new")], run=text or "main") == [True]
+    assert (recorded.run, recorded.agent, recorded.activity) == (name, name, name)
+    assert log.execute([CompareAndSet(text, text, "new")], run=name) == [True]
+
+
+@pytest.mark.parametrize("names", [{"run": ""}, {"agent": ""}, {"activity": ""}], ids=str)
+def test_a_name_is_not_empty(log: EventLog, names: dict[str, str]) -> None:
+    """Nobody is called nothing: unknown is None."""
+    with pytest.raises(ValueError, match="must not be empty"):
+        log.execute([Write("k", "v")], **{"run": "main"} | names)
+    with pytest.raises(ValueError, match="must not be empty"):
+        log.execute([Delete("k", agent="")], run="main")
+    assert list(log.read()) == []
 
 
 def test_texts_that_look_alike_are_different_keys(log: EventLog) -> None:

@@ -71,10 +71,15 @@ def store(request: pytest.FixtureRequest) -> Any:
     return EventSourcedStore(request.getfixturevalue("log"))
 
 
-@pytest.fixture
-def memory(store: Any) -> SharedMemory:
-    """Shared memory over a store with every ability."""
-    return SharedMemory(store)
+@pytest.fixture(params=["in memory", "event-sourced", "in memory, async", "event-sourced, async"])
+def memory(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Shared memory, or its twin used as if it were synchronous, over a store with every ability."""
+    log = request.getfixturevalue("log") if request.param.startswith("event-sourced") else None
+    if not request.param.endswith("async"):
+        yield SharedMemory(None if log is None else EventSourcedStore(log))
+        return
+    with Loop() as loop:
+        yield Blocking(AsyncSharedMemory(None if log is None else AsyncEventSourcedStore(log)), loop)
 
 
 @pytest.fixture

@@ -18,7 +18,11 @@ FACE = Path(__file__).resolve().parents[2] / "src" / "turnlog" / "__init__.py"
 PUBLIC = [
     "AdvanceTurn",
     "AgentMemory",
+    "AsyncAgentMemory",
+    "AsyncEventSourcedStore",
+    "AsyncInMemoryStore",
     "AsyncMemoryStore",
+    "AsyncSharedMemory",
     "BadAddress",
     "BadImport",
     "Busy",
