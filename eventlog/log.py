@@ -357,4 +357,4 @@ class EventLog:
     def _check_name(self, what: str, name: str) -> None:
         if not exact_str(what, name):
             raise ValueError(f"the name of the {what} must not be empty")
-        self.limits.check_name(what, name)
+        self.limits.check_name(f"the {what}'s name", name)

@@ -44,7 +44,7 @@ def exact_text(ctx: click.Context, param: click.Parameter, value: str | None) ->
     if value is None or not _HALVES.search(value):
         return value
     try:
-        return os.fsencode(value).decode("utf-8")
+        return os.fsencode(value).decode("utf-8", "surrogatepass")
     except UnicodeEncodeError:  # from a program in this process: it is text already
         return value
     except UnicodeDecodeError as error:
