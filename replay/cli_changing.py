@@ -19,6 +19,7 @@ from .cli_options import (
 )
 from .cli_output import Screen
 from .cli_state import place
+from .cli_text import counted
 
 if TYPE_CHECKING:
     from ..eventlog import EventLog, Recorded
@@ -63,7 +64,7 @@ def restore(db: str, run: str | None, at: str, who: str | None, reason: str | No
             }
         )
         return
-    entries = f"{put_back:,} entr{'y' if put_back == 1 else 'ies'} put back, {removed:,} removed"
+    entries = f"{counted(put_back, 'entry', 'entries')} put back, {removed:,} removed"
     screen.say(f"run {restored.run} is back at {place(point)}: {entries}")
     screen.say(f"nothing was rewritten; the restore itself is event @{restored.position}")
     screen.say(f"to undo it: {_command('restore', db, '--run', restored.run, '--at', undo)}")
@@ -101,7 +102,7 @@ def fork(db: str, run: str | None, at: str | None, name: str, as_json: bool) -> 
             }
         )
         return
-    count = f"{entries:,} entr{'y' if entries == 1 else 'ies'}"
+    count = counted(entries, "entry", "entries")
     screen.say(f"run {name} begins from {timeline.run} at {place(point)}, with {count}; no event was copied")
     screen.say(f"to see it: {_command('state', db, '--run', name)}")
 

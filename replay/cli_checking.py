@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from .cli_options import database_argument, json_option, reading, verdict
-from .cli_output import Column, Screen, progress
+from .cli_output import Column, Screen
+from .cli_progress import progress
+from .cli_text import counted
+
+if TYPE_CHECKING:
+    from .verification import Verification
 
 __all__ = ["doctor", "verify"]
 
@@ -34,39 +41,22 @@ def verify(db: str, as_json: bool) -> None:
             found = check(log, progress=done)
     with verdict(ok=found.ok):
         if as_json:
-            screen.record(
-                {
-                    "ok": found.ok,
-                    "events": found.events,
-                    "heads": [
-                        {
-                            "run": head.run,
-                            "revision": head.revision,
-                            "turn": head.turn,
-                            "hash": head.hash.hex(),
-                        }
-                        for head in found.heads
-                    ],
-                    "problems": [
-                        {"position": problem.position, "run": problem.run, "what": problem.what}
-                        for problem in found.problems
-                    ],
-                }
-            )
-        else:
-            columns = [
-                Column("run", cut=True, style="bold"),
-                Column("turn", right=True),
-                Column("revision", right=True),
-                Column("head", style="cyan"),
-            ]
-            rows = ([head.run, str(head.turn), str(head.revision), head.hash.hex()] for head in found.heads)
-            screen.table(columns, rows)
-            for problem in found.problems:
-                screen.say(str(problem), "red")
-            if found.ok:
-                runs = f"{len(found.heads):,} run{'' if len(found.heads) == 1 else 's'}"
-                screen.say(f"{found.events:,} events in {runs}: everything holds", "green")
+            screen.record(_verification_record(found))
+            return
+        columns = [
+            Column("run", cut=True, style="bold"),
+            Column("turn", right=True),
+            Column("revision", right=True),
+            Column("head", style="cyan"),
+        ]
+        heads = ([head.run, str(head.turn), str(head.revision), head.hash.hex()] for head in found.heads)
+        screen.table(columns, heads)
+        for problem in found.problems:
+            screen.say(str(problem), "red")
+        if found.ok:
+            events = counted(found.events, "event", "events")
+            runs = counted(len(found.heads), "run", "runs")
+            screen.say(f"{events} in {runs}: everything holds", "green")
 
 
 @click.command(short_help="The SQLite, the settings and the file around a log.")
@@ -104,3 +94,18 @@ def doctor(db: str, as_json: bool) -> None:
             screen.say(f"{finding.what:<{width}}  {mark}{finding.value}", _STYLES[finding.level])
             if finding.advice:
                 screen.say(f"{'':<{width}}  {finding.advice}")
+
+
+def _verification_record(found: Verification) -> dict[str, object]:
+    return {
+        "ok": found.ok,
+        "events": found.events,
+        "heads": [
+            {"run": head.run, "revision": head.revision, "turn": head.turn, "hash": head.hash.hex()}
+            for head in found.heads
+        ],
+        "problems": [
+            {"position": problem.position, "run": problem.run, "what": problem.what}
+            for problem in found.problems
+        ],
+    }

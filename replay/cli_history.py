@@ -17,8 +17,9 @@ from .cli_options import (
     reading,
     run_option,
 )
-from .cli_output import Cell, Column, Screen
+from .cli_output import Cell, Column, Row, Screen
 from .cli_state import mark_inside, place
+from .cli_text import counted
 
 if TYPE_CHECKING:
     from ..memory.entry import MemoryEntry
@@ -57,7 +58,7 @@ def diff(db: str, before: str, after: str, run: str | None, as_json: bool) -> No
             screen.record(_difference_record(difference))
         return
     old, new = map(place, points)
-    count = f"{len(found) or 'no'} difference{'' if len(found) == 1 else 's'}"
+    count = counted(len(found), "difference", "differences")
     screen.title(f"{timeline.run} from {old} to {new}: {count}")
     columns = [
         Column("change"),
@@ -104,11 +105,11 @@ def history(db: str, key: str, run: str | None, last: int | None, as_json: bool)
             Column("value", cut=True),
         ]
 
-        def rows() -> Iterator[list[str | Cell]]:
+        def rows() -> Iterator[Row]:
             for recorded in found:
                 change, agent, value = history_texts(timeline, recorded)
                 place = f"@{recorded.position}", screen.time(recorded.recorded_at), str(recorded.turn)
-                yield [*place, Cell(change, _history_style(change)), "-" if agent is None else agent, value]
+                yield [*place, Cell(change, _history_style(change)), agent, value]
 
         screen.table(columns, rows())
 
@@ -150,7 +151,7 @@ def blame(db: str, key: str | None, run: str | None, at: str | None, as_json: bo
         (
             [
                 name,
-                "-" if recorded.agent is None else recorded.agent,
+                recorded.agent,
                 str(recorded.turn),
                 f"@{recorded.position}",
                 screen.time(recorded.recorded_at),
@@ -232,7 +233,7 @@ def _difference_record(difference: Difference) -> dict[str, object]:
     }
 
 
-def _difference_row(difference: Difference) -> list[str | Cell]:
+def _difference_row(difference: Difference) -> Row:
     from .cli_text import json_line
 
     beside = _beside(difference)

@@ -21,12 +21,12 @@ from .cli_options import (
     reading,
     run_option,
 )
-from .cli_output import PAGE, Cell, Column, Screen, Sheet
+from .cli_output import PAGE, Cell, Column, Row, Screen, Sheet
 
 if TYPE_CHECKING:
     from ..eventlog import Event, EventLog, Recorded
 
-__all__ = ["log"]
+__all__ = ["Wanted", "log"]
 
 _POLL_S = 0.2
 _POSITION = re.compile(r"@\d{1,18}", re.ASCII)
@@ -183,11 +183,11 @@ class _Printer:
         else:
             self._sheet.add([self._row(recorded) for recorded in page])
 
-    def _row(self, recorded: Recorded) -> list[str | Cell]:
+    def _row(self, recorded: Recorded) -> Row:
         from .cli_records import event_text
 
         kind = type(recorded.event).__name__
-        row: list[str | Cell] = [
+        row: list[str | Cell | None] = [
             f"@{recorded.position}",
             self._screen.time(recorded.recorded_at),
             str(recorded.turn),
@@ -197,15 +197,11 @@ class _Printer:
         key: str | None = getattr(recorded.event, "key", None)
         row += [
             Cell(kind, _STYLES.get(kind, "")),
-            _or_dash(recorded.agent),
-            _or_dash(key),
+            recorded.agent,
+            key,
             event_text(recorded, self._places),
         ]
         return row
-
-
-def _or_dash(name: str | None) -> str:
-    return "-" if name is None else name
 
 
 def _position_before(log: EventLog, run: str | None, since: str) -> int:

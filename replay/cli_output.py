@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import select
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from .cli_text import cut, escaped, iso_time, json_line, short_time, width_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Cell", "Column", "Screen", "Sheet", "progress"]
+__all__ = ["Cell", "Column", "Row", "Screen", "Sheet"]
 
 PAGE = 200
 """Rows of a table that are laid out together; a longer one grows its columns as it goes."""
@@ -42,6 +41,10 @@ class Cell(NamedTuple):
     text: str
     style: str = ""
     focus: int = 0
+
+
+Row = Sequence[str | Cell | None]
+"""A cell for each column; None where there is nothing, which is shown as `-`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Screen:
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
-        self._stream: IO[str] = sys.stdout
+        self._stream: TextIO = sys.stdout
         self._encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
         self._unicode = self._encoding.lower().replace("-", "").startswith("utf8")
         self.terminal = not as_json and self._stream.isatty()
@@ -93,18 +96,17 @@ class Screen:
         """Print a line beside the result, to standard error."""
         sys.stderr.write(f"turnlog: {escaped(text)}\n")
 
-    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]]) -> int:
-        """Print rows, a page at a time; returns how many. Without any, nothing is printed."""
+    def table(self, columns: Sequence[Column], rows: Iterable[Row]) -> None:
+        """Print rows, a page at a time. Without any, nothing is printed."""
         sheet = Sheet(self, columns)
         rest = iter(rows)
         while page := list(islice(rest, PAGE)):
             sheet.add(page)
-        return sheet.rows
 
-    def time(self, when: datetime | None) -> str:
+    def time(self, when: datetime | None) -> str | None:
         """A time, always UTC: short on a terminal, else exact to the millisecond and fit for `--at`."""
         if when is None:
-            return "-"
+            return None
         return short_time(when, self._today) if self.terminal else iso_time(when)
 
     def shown(self, text: str, *, prose: bool = False) -> str:
@@ -126,7 +128,7 @@ class Screen:
     def write_bytes(self, data: bytes) -> None:
         """Print bytes as they are, without a line end."""
         self._stream.flush()
-        self._stream.buffer.write(data)  # type: ignore[attr-defined]
+        self._stream.buffer.write(data)
 
     def flush(self) -> None:
         """Hand everything printed to whoever reads it."""
@@ -170,7 +172,7 @@ class Sheet:
         self._left_out: frozenset[int] = frozenset()
         self.rows = 0
 
-    def add(self, rows: Sequence[Sequence[str | Cell]]) -> None:
+    def add(self, rows: Sequence[Row]) -> None:
         """Print more rows, at least one; the first time below the headings."""
         cells = [
             [self._shown(column, cell) for column, cell in zip(self._columns, row, strict=True)]
@@ -183,8 +185,10 @@ class Sheet:
         (self._print_rich if self._screen.terminal else self._print_plain)(cells)
         self.rows += len(rows)
 
-    def _shown(self, column: Column, cell: str | Cell) -> Cell:
-        text, style, focus = cell if isinstance(cell, Cell) else (cell, column.style, 0)
+    def _shown(self, column: Column, cell: str | Cell | None) -> Cell:
+        text, style, focus = cell if isinstance(cell, Cell) else (cell or "", column.style, 0)
+        if cell is None:
+            return Cell("-")
         if self._screen.terminal and column.cut:
             # No terminal shows more of it, and escaping a long value whole would take its time.
             text = text[: focus + 2000]
@@ -257,43 +261,6 @@ class Sheet:
             min(self._natural[place], level) if self._columns[place].cut else self._natural[place]
             for place in shown
         ]
-
-
-@contextmanager
-def progress(what: str, total: int) -> Generator[Callable[[int], None] | None]:
-    """A function to call with the number done so far: a bar on standard error, if that is a terminal.
-
-    The bar appears only once the work has taken a second. None where nobody would see it.
-    """
-    if not sys.stderr.isatty() or total < PAGE:
-        yield None
-        return
-    import time
-
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    task = bar.add_task(what, total=total)
-    began = time.monotonic()
-
-    def done(count: int) -> None:
-        if not bar.live.is_started and time.monotonic() - began > 1:
-            bar.start()
-        bar.update(task, completed=count)
-
-    try:
-        yield done
-    finally:
-        if bar.live.is_started:
-            bar.stop()
 
 
 def _padded(text: str, width: int, column: Column) -> str:

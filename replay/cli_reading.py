@@ -15,10 +15,11 @@ from .cli_options import (
     reading,
     run_option,
 )
-from .cli_output import Column, Screen
+from .cli_output import Column, Row, Screen
 
 if TYPE_CHECKING:
     from ..eventlog import EventLog, Recorded, RunInfo
+    from .visits import Visit
 
 __all__ = ["runs", "show", "turns"]
 
@@ -73,21 +74,8 @@ def turns(db: str, run: str | None, as_json: bool) -> None:
     with reading(db) as log:
         visits = chosen_timeline(log, run).turns()
     if as_json:
-        from .cli_text import iso_time
-
         for visit in visits:
-            screen.record(
-                {
-                    "turn": visit.turn,
-                    "visit": visit.visit,
-                    "address": visit.address,
-                    "events": visit.events,
-                    "first_position": visit.first_position,
-                    "last_position": visit.last_position,
-                    "began_at": visit.began_at and iso_time(visit.began_at),
-                    "ended_at": visit.ended_at and iso_time(visit.ended_at),
-                }
-            )
+            screen.record(_visit_record(visit))
         return
     columns = [
         Column("at", right=True, style="cyan"),
@@ -103,8 +91,8 @@ def turns(db: str, run: str | None, as_json: bool) -> None:
             [
                 visit.address,
                 f"{visit.events:,}",
-                f"@{visit.first_position}" if visit.events else "-",
-                f"@{visit.last_position}" if visit.events else "-",
+                f"@{visit.first_position}" if visit.events else None,
+                f"@{visit.last_position}" if visit.events else None,
                 screen.time(visit.began_at),
                 screen.time(visit.ended_at),
             ]
@@ -140,6 +128,21 @@ def show(db: str, position: str, as_json: bool) -> None:
     _print_fields(screen, record)
 
 
+def _visit_record(visit: Visit) -> dict[str, object]:
+    from .cli_text import iso_time
+
+    return {
+        "turn": visit.turn,
+        "visit": visit.visit,
+        "address": visit.address,
+        "events": visit.events,
+        "first_position": visit.first_position,
+        "last_position": visit.last_position,
+        "began_at": visit.began_at and iso_time(visit.began_at),
+        "ended_at": visit.ended_at and iso_time(visit.ended_at),
+    }
+
+
 def _run_record(log: EventLog, info: RunInfo) -> dict[str, object]:
     from ..eventlog.events import moment
     from .cli_text import iso_time
@@ -154,7 +157,7 @@ def _run_record(log: EventLog, info: RunInfo) -> dict[str, object]:
     }
 
 
-def _run_row(screen: Screen, log: EventLog, info: RunInfo) -> list[str]:
+def _run_row(screen: Screen, log: EventLog, info: RunInfo) -> Row:
     from ..eventlog.events import moment
 
     return [
@@ -164,7 +167,7 @@ def _run_row(screen: Screen, log: EventLog, info: RunInfo) -> list[str]:
         f"{_count_entries(log, info):,}",
         screen.time(moment(info.run.created_at)),
         screen.time(moment(info.head.recorded_at_ms)),
-        "-" if info.parent is None else f"{info.parent}, revision {info.run.fork_revision}",
+        None if info.parent is None else f"{info.parent}, revision {info.run.fork_revision}",
     ]
 
 

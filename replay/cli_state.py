@@ -17,6 +17,7 @@ from .cli_options import (
     run_option,
 )
 from .cli_output import Cell, Column, Screen
+from .cli_text import counted
 
 if TYPE_CHECKING:
     from ..memory.entry import MemoryEntry
@@ -92,7 +93,7 @@ def state(db: str, run: str | None, at: str | None, everything: bool, as_json: b
                     entry_record(entry, author(log, timeline, entry)) | _marks(found, entry, everything)
                 )
             return
-        count = f"{len(found)} entr{'y' if len(found) == 1 else 'ies'}"
+        count = counted(len(found), "entry", "entries")
         screen.title(f"{timeline.run} at {place(found.point)}: {count}")
         columns = [
             Column("key", cut=True, style="bold"),
@@ -107,7 +108,7 @@ def state(db: str, run: str | None, at: str | None, everything: bool, as_json: b
                 [
                     entry.key,
                     f"@{entry.version}",
-                    _or_dash(author(log, timeline, entry)),
+                    author(log, timeline, entry),
                     _expiry(found, entry),
                     Cell(_plain_value(entry), "dim" if entry.key in found.expired else ""),
                 ]
@@ -142,15 +143,11 @@ def _marks(found: State, entry: MemoryEntry, everything: bool) -> dict[str, obje
     return {"expired": entry.key in found.expired, "reserved": entry.key in found.reserved}
 
 
-def _expiry(found: State, entry: MemoryEntry) -> str:
+def _expiry(found: State, entry: MemoryEntry) -> str | None:
     mark = " reserved" if entry.key in found.reserved else ""
     if entry.expires_at_turn is None:
-        return mark.strip() or "-"
+        return mark.strip() or None
     return f"{'expired' if entry.key in found.expired else 'turn'} {entry.expires_at_turn}{mark}"
-
-
-def _or_dash(name: str | None) -> str:
-    return "-" if name is None else name
 
 
 def _why_missing(timeline: Timeline, key: str, at: str | None) -> str:

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 
-__all__ = ["cut", "escaped", "iso_time", "json_line", "short_time", "shown_value", "width_of"]
+__all__ = ["counted", "cut", "escaped", "iso_time", "json_line", "short_time", "shown_value", "width_of"]
 
 # C0, DEL, C1, soft hyphen, what steers direction or breaks lines, tags, and halves of surrogate pairs.
 # The zero-width joiners stay: writing in some scripts, and many an emoji, needs them.
@@ -50,6 +50,11 @@ def shown_value(value: str, metadata: dict[str, object] | None) -> str:
     if isinstance(decoded, str) and decoded == value:
         return value or '""'
     return _to_json(decoded)
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """`1 entry`, `no entries`, `1,234 entries`."""
+    return f"1 {one}" if number == 1 else f"{number:,} {many}" if number else f"no {many}"
 
 
 def iso_time(when: datetime) -> str:

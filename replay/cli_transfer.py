@@ -14,7 +14,8 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from .cli_options import Refused, database_argument, exact_text, json_option, reading, writing
-from .cli_output import Screen, progress
+from .cli_output import Screen
+from .cli_progress import progress
 
 if TYPE_CHECKING:
     from ..eventlog import EventLog

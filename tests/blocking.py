@@ -64,7 +64,7 @@ class Blocking:
         _at_once(self._inner.__aenter__())  # in the calling thread, whose context it changes
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         _at_once(self._inner.__aexit__(*error))
 
 

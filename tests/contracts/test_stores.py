@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 
@@ -17,40 +17,44 @@ from turnlog.projections import EntriesProjection
 from ..blocking import Blocking, Loop
 from .store_contract import SMALL, Clock, StoreContract
 
+Opened: TypeAlias = Callable[[Path, Clock, Limits], AbstractContextManager[Any]]
+
 
 class Kind(NamedTuple):
     """A kind of store: its class, and how to open an empty one in a folder."""
 
     store: type
-    opened: Callable[[Path, Clock, Limits], AbstractContextManager[Any]]
+    opened: Opened
 
 
 @contextmanager
-def _on_disk(store: Any, folder: Path, clock: Clock, limits: Limits) -> Iterator[Any]:
+def _on_a_log(store: Any, folder: Path, clock: Clock, limits: Limits) -> Iterator[Any]:
     projections = (EntriesProjection(),)
     file = folder / "store.db"
     with EventLog(file, projections=projections, durability="os", clock=clock, limits=limits) as log:
         yield store(log)
 
 
-@contextmanager
-def _blocking(opened: AbstractContextManager[Any]) -> Iterator[Any]:
-    with opened as store, Loop() as loop:
-        yield Blocking(store, loop)
+def _in_memory(store: Any, _: Path, clock: Clock, limits: Limits) -> AbstractContextManager[Any]:
+    return nullcontext(store(clock=clock, limits=limits))
+
+
+def _blocking(opened: Opened) -> Opened:
+    """An asynchronous store, used as if it were synchronous."""
+
+    @contextmanager
+    def blocking(*given: Any) -> Iterator[Any]:
+        with opened(*given) as store, Loop() as loop:
+            yield Blocking(store, loop)
+
+    return blocking
 
 
 KINDS = {
-    "in memory": Kind(
-        InMemoryStore, lambda _, clock, limits: nullcontext(InMemoryStore(clock=clock, limits=limits))
-    ),
-    "in memory, async": Kind(
-        AsyncInMemoryStore,
-        lambda _, clock, limits: _blocking(nullcontext(AsyncInMemoryStore(clock=clock, limits=limits))),
-    ),
-    "event-sourced": Kind(EventSourcedStore, partial(_on_disk, EventSourcedStore)),
-    "event-sourced, async": Kind(
-        AsyncEventSourcedStore, lambda *given: _blocking(_on_disk(AsyncEventSourcedStore, *given))
-    ),
+    "in memory": Kind(InMemoryStore, partial(_in_memory, InMemoryStore)),
+    "in memory, async": Kind(AsyncInMemoryStore, _blocking(partial(_in_memory, AsyncInMemoryStore))),
+    "on a log": Kind(EventSourcedStore, partial(_on_a_log, EventSourcedStore)),
+    "on a log, async": Kind(AsyncEventSourcedStore, _blocking(partial(_on_a_log, AsyncEventSourcedStore))),
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,17 @@ from typing import Any
 import pytest
 
 import turnlog
-from turnlog.memory import EventSourcedStore, InMemoryStore, MemoryEntry, SharedMemory
+from turnlog.eventlog.driver import driver
+from turnlog.memory import (
+    AsyncEventSourcedStore,
+    AsyncSharedMemory,
+    EventSourcedStore,
+    InMemoryStore,
+    MemoryEntry,
+    SharedMemory,
+)
+
+from ..blocking import Blocking, Loop
 
 
 class PlainStore:
@@ -56,6 +68,38 @@ class ExpiringStore(PlainStore):
         self._keep(key, value, metadata, expires_at_turn)
 
 
+class AsyncPlainStore:
+    """The five verbs of a plain store as coroutines, each of which waits before it does anything."""
+
+    def __init__(self, twin: PlainStore) -> None:
+        self.twin = twin
+
+    async def get(self, key: str) -> MemoryEntry | None:
+        """The entry of `key`."""
+        await asyncio.sleep(0)
+        return self.twin.get(key)
+
+    async def set(self, key: str, value: str, metadata: Any = None) -> None:
+        """Set `key`, or fail if a test said so."""
+        await asyncio.sleep(0)
+        self.twin.set(key, value, metadata)
+
+    async def list(self) -> list[MemoryEntry]:
+        """Every entry."""
+        await asyncio.sleep(0)
+        return self.twin.list()
+
+    async def delete(self, key: str) -> None:
+        """Remove `key`."""
+        await asyncio.sleep(0)
+        self.twin.delete(key)
+
+    async def clear(self) -> None:
+        """Remove everything."""
+        await asyncio.sleep(0)
+        self.twin.clear()
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[turnlog.EventLog]:
     """A fresh log."""
@@ -63,7 +107,21 @@ def log(tmp_path: Path) -> Iterator[turnlog.EventLog]:
         yield log
 
 
-@pytest.fixture(params=["in memory", "event-sourced"])
+@pytest.fixture
+def disk_log(tmp_path: Path) -> Iterator[turnlog.EventLog]:
+    """A fresh log whose writes are flushed."""
+    with turnlog.open(tmp_path / "team.db") as log:
+        yield log
+
+
+@pytest.fixture
+def outsider(tmp_path: Path) -> Iterator[Any]:
+    """A connection to the log's file as another program would have one, which never waits for a lock."""
+    with closing(driver().connect(tmp_path / "team.db", isolation_level=None, timeout=0)) as db:
+        yield db
+
+
+@pytest.fixture(params=["in memory", "on a log"])
 def store(request: pytest.FixtureRequest) -> Any:
     """An empty store with every ability."""
     if request.param == "in memory":
@@ -71,10 +129,10 @@ def store(request: pytest.FixtureRequest) -> Any:
     return EventSourcedStore(request.getfixturevalue("log"))
 
 
-@pytest.fixture(params=["in memory", "event-sourced", "in memory, async", "event-sourced, async"])
+@pytest.fixture(params=["in memory", "on a log", "in memory, async", "on a log, async"])
 def memory(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Shared memory, or its twin used as if it were synchronous, over a store with every ability."""
-    log = request.getfixturevalue("log") if request.param.startswith("event-sourced") else None
+    log = request.getfixturevalue("log") if request.param.startswith("on a log") else None
     if not request.param.endswith("async"):
         yield SharedMemory(None if log is None else EventSourcedStore(log))
         return
@@ -94,7 +152,11 @@ def expiring_store() -> ExpiringStore:
     return ExpiringStore()
 
 
-@pytest.fixture
-def plain(plain_store: PlainStore) -> SharedMemory:
-    """Shared memory over a store with the five verbs only."""
-    return SharedMemory(plain_store)
+@pytest.fixture(params=["sync", "async"])
+def plain(request: pytest.FixtureRequest, plain_store: PlainStore) -> Iterator[Any]:
+    """Shared memory, or its twin used as if it were synchronous, over a store with the five verbs only."""
+    if request.param == "sync":
+        yield SharedMemory(plain_store)
+        return
+    with Loop() as loop:
+        yield Blocking(AsyncSharedMemory(AsyncPlainStore(plain_store)), loop)

@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 import pytest
 
 from turnlog.eventlog import AdvanceTurn, EventLog, Write
+from turnlog.replay.cli_log import Wanted
 
 Start = Callable[..., Any]
 Open = Callable[[Path], EventLog]
@@ -140,6 +142,26 @@ def test_follow_prints_each_event_once_and_in_order(process: Start, team: Path, 
     for each in (all_events, of_writer):
         each.send_signal(signal.SIGINT)
         assert ended(each) == (130, "", "")
+
+
+def test_following_beside_a_busy_writer(tmp_path: Path, open_team: Open) -> None:
+    """However reading and committing fall together, no event is given twice or passed over."""
+    path, many = tmp_path / "busy.db", 3000
+    with open_team(path) as writing, open_team(path) as reading:
+
+        def write() -> None:
+            for number in range(many):
+                writing.execute([Write("key", str(number))], run="main")
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        seen: list[int] = []
+        for page in Wanted(run=None, agent=None, key=None, type=None).follow(reading, 0):
+            seen += [each.position for each in page]
+            if len(seen) >= many and not writer.is_alive():
+                break
+        writer.join()
+    assert seen == list(range(1, many + 1))
 
 
 def test_follow_ends_when_nobody_reads(process: Start, team: Path) -> None:
