@@ -2,9 +2,9 @@
 
     python verify_example.py FILE
 
-Prints one line per run and `ok` (exit code 0), or the first problem and where it is (1). Exit code 2: there was
-nothing to judge; the file cannot be read, is no log, or is of another version. Titles in quotes are those of
-format.md. Events that were cut off at the end may leave no trace here: keep the heads somewhere else.
+Prints one line per run and `ok` (exit code 0), or the first problem and where it is (1). Exit code 2: nothing to
+judge, as the file cannot be read, is no log, or is of another version. Titles in quotes are those of format.md.
+Events that were cut off at the end may leave no trace: keep the printed heads somewhere else.
 """
 
 import json
@@ -57,12 +57,6 @@ def is_stored_text(value):
     return isinstance(value, Text) != any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def shown(name):
-    """A text on one line, whatever is in it."""
-    text = name.decode("utf-8", "surrogatepass")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def field(value):
     """ "Hashes": class, length and bytes."""
     if value is None:
@@ -106,11 +100,12 @@ class Fold:
         check(right, "not the run's turn", position)
         self.turn = turn
         if kind == WRITTEN:
-            content, life = position, (event["revision"], created_at or event["recorded_at"])
+            begun = event["recorded_at"] if created_at is None else created_at
+            content, life, told = position, (event["revision"], begun), (None, created_at)
             if key in self.alive:
                 life = self.alive[key][2:4]
-                check((birth, created_at) == (life[0], None), "birth is not that of the life", position)
-            check(key in self.alive or birth is None, "birth is stated of a key not alive", position)
+                told = (life[0], None)
+            check((birth, created_at) == told, "birth and created_at are not those of the life", position)
             self.written[event["revision"]] = (key, position, *life)
         elif kind == PUT_BACK:
             owner, content, *life = self.written.get(event["content"], [None] * 4)
@@ -124,7 +119,7 @@ class Fold:
 
 def json_object(event, column):
     try:
-        members = json.loads(event[column] or "{}")
+        members = {} if event[column] is None else json.loads(event[column])
     except (ValueError, RecursionError):
         members = None
     check(isinstance(members, dict), f"{column} is not a JSON object", event["position"])
@@ -147,13 +142,11 @@ def check_columns(event, run, names, runs):
         check(known, f"{column} is no name of the run's family", position)
     json_object(event, "metadata")
     detail = json_object(event, "detail")
-    check(kind != FORKED or first, "RunForked is not the first event of its run", position)
-    check(kind == FORKED or not first or run["parent"] is None, "a fork begins with a RunForked", position)
-    right = True
-    if kind == FORKED:
-        right = detail.get("revision") == run["fork_revision"]
-        if run["parent"] is not None:  # else the uid may be that of a run in another file
-            right = right and detail.get("parent") == runs[run["parent"]]["uid"].decode()
+    right = first if kind == FORKED else not first or run["parent"] is None
+    check(right, "a RunForked is the first event of a fork, and only that", position)
+    if kind == FORKED:  # made at revision 0, it has no parent here: the uid may be that of a run in another file
+        uid = detail.get("parent") if run["parent"] is None else runs[run["parent"]]["uid"].decode()
+        right = (detail.get("parent"), detail.get("revision")) == (uid, run["fork_revision"])
     elif kind == RESTORED and "to" in detail:
         right = isinstance(detail["to"], int) and 0 <= detail["to"] < event["revision"]
     elif kind == REFUSED:
@@ -163,15 +156,12 @@ def check_columns(event, run, names, runs):
 
 def open_log(path):
     """ "Identity": a connection that cannot write and sees one moment of the file."""
-    if path.is_file() and path.stat().st_size == 0:
-        raise OSError("not a log yet: no bytes")
     db = sqlite3.connect(path.resolve().as_uri() + "?mode=ro", uri=True, isolation_level=None)
     db.text_factory, db.row_factory = Text, sqlite3.Row
     db.execute("begin")
-    if db.execute("pragma application_id").fetchone()[0] != APPLICATION_ID:
-        raise OSError("not a turnlog log")
-    if db.execute("pragma user_version").fetchone()[0] != VERSION:
-        raise OSError(f"not of format version {VERSION}")
+    identity = [db.execute(f"pragma {name}").fetchone()[0] for name in ("application_id", "user_version")]
+    if identity != [APPLICATION_ID, VERSION]:
+        raise OSError(f"not a turnlog log of version {VERSION}: application_id, user_version are {identity}")
     return db
 
 
@@ -181,40 +171,41 @@ def check_tables(db):
     strict = db.execute("select name from pragma_table_list where schema = 'main' and strict")
     check({row["name"] for row in strict} >= TABLES, "a table is missing or not STRICT")
     damage = db.execute("pragma integrity_check(1)").fetchone()[0]
-    check(damage == b"ok", f"SQLite's own check: {shown(damage)}")
+    check(damage == b"ok", f"SQLite's own check: {damage.decode()}")
 
 
 def check_names(db):
-    """ "names": every text and its commitment. The rows by id."""
+    """ "names": every text, salt and commitment. The rows by id."""
     names = {}
     for row in db.execute("select id, family, text, salt, commitment from names order by id"):
-        uses = "select min(position) from events where ? in (key, agent, activity)"
-        position = db.execute(uses, (row["id"],)).fetchone()[0]
-        what, salt = f"name {row['id']}", row["salt"]
-        check(is_stored_text(row["text"]), f"{what}: text is not stored as text", position)
-        check(salt is not None and len(salt) == 16, f"{what}: the salt has not 16 bytes", position)
-        right = digest(b"turnlog.name.1", salt, row["text"]) == row["commitment"]
-        check(right, f"{what}: commitment is not that of the text", position)
+        text, salt = row["text"], row["salt"]
+        right = is_stored_text(text) and salt is not None and len(salt) == 16
+        if not right or digest(b"turnlog.name.1", salt, text) != row["commitment"]:
+            query = "select min(position) from events, runs where run = runs.id and ? in (key, agent, activity, name)"
+            position = db.execute(query, (row["id"],)).fetchone()[0]
+            check(False, f"text, salt and commitment of name {row['id']} do not agree", position)
         names[row["id"]] = row
     return names
 
 
 def genesis_and_segments(db, run, names, runs, segments):
     """ "runs", "Lineages", "Hashes": the genesis, the position forked after, the segments, oldest first."""
-    what, parent, fork_revision = f"run {run['id']}", run["parent"], run["fork_revision"]
-    name = names.get(run["name"], NOTHING)
-    check(re.fullmatch(rb"[0-9a-f]{32}", run["uid"]), f"{what}: uid is not 32 lower-case hex digits")
-    check(name["family"] == run["family"], f"{what}: its name is none of its family")
+    parent, fork_revision, name = run["parent"], run["fork_revision"], names.get(run["name"], NOTHING)
+    what = f"run {run['id']}"
+    place = db.execute("select min(position) from events where run = ?", (run["id"],)).fetchone()[0]
+    check(re.fullmatch(rb"[0-9a-f]{32}", run["uid"]), f"{what}: uid is not 32 lower-case hex digits", place)
+    check(name["family"] == run["family"], f"{what}: its name is none of its family", place)
     texts = {names[other["name"]]["text"] for other in runs.values()}
-    check(name["text"] not in texts, f"{what}: an earlier run has its name")
+    check(name["text"] not in texts, f"{what}: an earlier run has its name", place)
     point, past = (bytes(32), 0), []
     if parent is None:
-        check((run["family"], fork_revision) == (run["id"], 0), f"{what}: not the root of its family")
+        check((run["family"], fork_revision) == (run["id"], 0), f"{what}: not the root of its family", place)
     else:
-        check(runs.get(parent, NOTHING)["family"] == run["family"], f"{what}: parent is not of its family")
+        known = runs.get(parent, NOTHING)["family"] == run["family"]
+        check(known, f"{what}: its parent is no earlier run of its family", place)
         query = "select hash, position from events where run = ? and revision = ?"
         point = db.execute(query, (parent, fork_revision)).fetchone()
-        check(point is not None, f"{what}: its parent has no revision {fork_revision}")
+        check(point is not None, f"{what}: its parent has no revision {fork_revision}", place)
         past = [(segment, min(end, fork_revision)) for segment, end in segments[parent]]
     fields = run["uid"], name["commitment"], run["created_at"], point[0]
     return digest(b"turnlog.genesis.1", b"", *fields), point[1], [*past, (run["id"], 2**63 - 1)]
@@ -224,7 +215,8 @@ def check_run(db, run, names, runs, segments):
     """ "Hashes", "To verify a file": one run; those before it have been checked and are in `runs`."""
     previous, position, segments[run["id"]] = genesis_and_segments(db, run, names, runs, segments)
     runs[run["id"]] = run
-    what, revision, batch, fold = shown(names[run["name"]]["text"]), run["fork_revision"], -1, Fold()
+    what = repr(names[run["name"]]["text"].decode("utf-8", "surrogatepass"))[1:-1]
+    revision, batch, fold = run["fork_revision"], -1, Fold()
     for segment, end in segments[run["id"]]:
         query = "select * from events where run = ? and revision <= ? order by revision"
         for event in db.execute(query, (segment, end)):
@@ -262,8 +254,8 @@ def check_positions(db, runs):
     for expected, event in enumerate(db.execute("select position, run from events order by position"), 1):
         check(event["position"] == expected, f"no event at position {expected}, before", event["position"])
         check(event["run"] in runs, "of a run that is missing", expected)
-    for row in db.execute("select run, version from entries"):
-        check(row["run"] in runs, "entries: of a run that is missing", row["version"])
+    lost = db.execute("select version from entries where run not in (select id from runs)").fetchone()
+    check(lost is None, "entries: of a run that is missing", lost and lost[0])
 
 
 def main(path):
@@ -286,4 +278,4 @@ def main(path):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]) if len(sys.argv) == 2 else "usage: python verify_example.py FILE")
+    sys.exit(main(*sys.argv[1:]))
