@@ -1,10 +1,8 @@
-"""Verify a turnlog log, knowing nothing but the page format.md: no library, only Python.
+"""Verify a log by what format.md says, without the library: `python verify_example.py FILE`.
 
-    python verify_example.py FILE
-
-Prints one line per run and `ok` (exit code 0), or the first problem and where it is (1). Exit code 2: nothing to
-judge, as the file cannot be read, is no log, or is of another version. Titles in quotes are those of format.md.
-Events that were cut off at the end may leave no trace: keep the printed heads somewhere else.
+Prints one line per run and `ok` (exit code 0), or the first problem and where it is (1). Exit code 2: the
+file cannot be read, is no log, or is of another version. Titles in quotes are those of format.md. Events that
+were cut off at the end may leave no trace: keep the printed heads somewhere else.
 """
 
 import json
@@ -13,14 +11,10 @@ import sqlite3
 import sys
 from contextlib import closing
 from hashlib import sha256
+from operator import itemgetter
 from pathlib import Path
 
 APPLICATION_ID, VERSION = 0x7475726E, 1  # "Identity"
-ENTRIES_VERSION = 1  # `projections.version` of the `entries` that the page describes
-TABLES = {b"runs", b"names", b"events", b"projections", b"entries"}
-MAX_TURN = 2**53 - 1
-NOTHING = {"family": None}
-
 WRITTEN, DELETED, PUT_BACK, FORKED, ADVANCED, TURN_SET, RESTORED, REFUSED = 1, 2, 3, 10, 11, 12, 13, 20
 COLUMNS = {  # "Types": columns that an event of the type must have, and columns it may have
     WRITTEN: ({"key", "value", "salt"}, {"metadata", "expires_at_turn", "birth", "created_at"}),
@@ -33,6 +27,11 @@ COLUMNS = {  # "Types": columns that an event of the type must have, and columns
     REFUSED: ({"key", "salt", "detail"}, set()),
 }
 OPTIONAL = {"idempotency_key"}.union(*(must | may for must, may in COLUMNS.values()))
+HASHED_FIRST = itemgetter("revision", "batch", "turn", "type", "payload")  # "Hashes"
+PLAIN = ("encoding", "content", "expires_at_turn", "birth", "created_at", "detail", "recorded_at")
+HASHED_LAST = itemgetter(*PLAIN, "idempotency_key")
+TABLES = "('runs', 'names', 'events', 'projections', 'entries')"
+NOTHING = {"family": None, "commitment": None}
 
 
 class FoundError(Exception):
@@ -48,8 +47,8 @@ def check(right, what, position=None):
         raise FoundError(what if position is None else f"position {position}: {what}")
 
 
-def is_stored_text(value):
-    """ "Text, numbers, times": TEXT of valid UTF-8, or a BLOB of what would be valid without surrogates."""
+def is_text(value):
+    """See "Text, numbers, times": TEXT of valid UTF-8, or a BLOB of what surrogates alone make invalid."""
     try:
         text = value.decode("utf-8", "surrogatepass")
     except (AttributeError, UnicodeDecodeError):
@@ -57,35 +56,29 @@ def is_stored_text(value):
     return isinstance(value, Text) != any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def field(value):
-    """ "Hashes": class, length and bytes."""
-    if value is None:
-        return b"\x00"
-    if isinstance(value, int):
-        return b"\x01" + value.to_bytes(8, "big", signed=True)
-    return (b"\x02" if isinstance(value, Text) else b"\x03") + len(value).to_bytes(8, "big") + value
-
-
 def digest(tag, start, *fields):
-    """ "Hashes": over a tag, then a salt or `previous` as it is, then fields."""
-    return sha256(tag + b"\n" + start + b"".join(map(field, fields))).digest()
+    """See "Hashes": over a tag, then a salt or `previous` as it is, then fields."""
+    data = tag + b"\n" + start
+    for value in fields:
+        if value is None:
+            data += b"\x00"
+        elif isinstance(value, int):
+            data += b"\x01" + value.to_bytes(8, "big", signed=True)
+        else:
+            data += (b"\x02" if isinstance(value, Text) else b"\x03") + len(value).to_bytes(8, "big") + value
+    return sha256(data).digest()
 
 
 def event_hash(previous, event, names):
-    """ "Hashes": of an event whose columns have been checked."""
-    first = [event[column] for column in ("revision", "batch", "turn", "type", "payload")]
-    ids = [event[column] for column in ("key", "agent", "activity")]
-    who = [None if i is None else names[i]["commitment"] for i in ids]
-    salt, content = event["salt"], None
-    if salt is not None:
-        content = digest(b"turnlog.content.1", salt, event["value"], event["metadata"])
-    last = ("encoding", "content", "expires_at_turn", "birth", "created_at", "detail", "recorded_at")
-    rest = [event[column] for column in (*last, "idempotency_key")]
-    return digest(b"turnlog.event.1", previous, *first, *who, content, *rest)
+    """See "Hashes": of an event whose columns have been checked."""
+    who = [names[event[column]]["commitment"] for column in ("key", "agent", "activity")]
+    text = event["value"], event["metadata"]
+    content = None if event["salt"] is None else digest(b"turnlog.content.1", event["salt"], *text)
+    return digest(b"turnlog.event.1", previous, *HASHED_FIRST(event), *who, content, *HASHED_LAST(event))
 
 
 class Fold:
-    """What a lineage holds after the events applied so far, by "Types" and "The entry of a key"."""
+    """What a lineage holds after the events applied so far: see "Types" and "The entry of a key"."""
 
     def __init__(self):
         self.turn = 0
@@ -93,41 +86,30 @@ class Fold:
         self.written = {}  # revision of an EntryWritten -> (key, position, birth, created_at)
 
     def apply(self, event):
-        kind, key, position, turn = (event[c] for c in ("type", "key", "position", "turn"))
-        birth, created_at, expiry = (event[c] for c in ("birth", "created_at", "expires_at_turn"))
-        check(0 <= turn <= MAX_TURN and 0 <= (expiry or 0) <= MAX_TURN, "no turn can be that", position)
+        kind, key, position, turn, revision = itemgetter("type", "key", "position", "turn", "revision")(event)
+        birth, created_at, expiry = itemgetter("birth", "created_at", "expires_at_turn")(event)
+        check(0 <= turn < 2**53 and 0 <= (expiry or 0) < 2**53, "no turn can be that", position)
         right = kind in (FORKED, TURN_SET, RESTORED) or turn == self.turn + (kind == ADVANCED)
         check(right, "not the run's turn", position)
         self.turn = turn
         if kind == WRITTEN:
+            old = self.alive.get(key)
             begun = event["recorded_at"] if created_at is None else created_at
-            content, life, told = position, (event["revision"], begun), (None, created_at)
-            if key in self.alive:
-                life = self.alive[key][2:4]
-                told = (life[0], None)
+            life, told = (old[2:4], (old[2], None)) if old else ((revision, begun), (None, created_at))
             check((birth, created_at) == told, "birth and created_at are not those of the life", position)
-            self.written[event["revision"]] = (key, position, *life)
+            self.written[revision] = (key, position, *life)
+            self.alive[key] = (position, position, *life, expiry)
         elif kind == PUT_BACK:
             owner, content, *life = self.written.get(event["content"], [None] * 4)
-            check(owner == key, "content is no earlier EntryWritten of the key", position)
-            check(life == [birth, created_at], "birth and created_at are not those of the content", position)
-        if kind in (WRITTEN, PUT_BACK):
+            right = [owner, *life] == [key, birth, created_at]
+            check(right, "content is no earlier EntryWritten of that key and life", position)
             self.alive[key] = (position, content, *life, expiry)
         elif kind == DELETED:
             self.alive.pop(key, None)
 
 
-def json_object(event, column):
-    try:
-        members = {} if event[column] is None else json.loads(event[column])
-    except (ValueError, RecursionError):
-        members = None
-    check(isinstance(members, dict), f"{column} is not a JSON object", event["position"])
-    return members
-
-
 def check_columns(event, run, names, runs):
-    """ "events", "Types": what can be said of an event without its past."""
+    """See "events" and "Types": what can be said of an event without its past."""
     kind, position, first = event["type"], event["position"], event["revision"] == run["fork_revision"] + 1
     check(kind in COLUMNS, f"there is no type {kind}", position)
     must, may = COLUMNS[kind]
@@ -135,16 +117,20 @@ def check_columns(event, run, names, runs):
     wrong = ", ".join(sorted(must - given | given - must - may))
     check(not wrong, f"missing, or not to be there, in type {kind}: {wrong}", position)
     check((event["payload"], event["encoding"]) == (1, 0), "payload or encoding is unknown", position)
-    check(kind != WRITTEN or is_stored_text(event["value"]), "value is not stored as text", position)
+    check(kind != WRITTEN or is_text(event["value"]), "value is not stored as text", position)
     check(len(event["salt"] or bytes(16)) == 16, "the salt has not 16 bytes", position)
-    for column in ("key", "agent", "activity"):
-        known = event[column] is None or names.get(event[column], NOTHING)["family"] == run["family"]
+    for column in given & {"key", "agent", "activity"}:
+        known = names.get(event[column], NOTHING)["family"] == run["family"]
         check(known, f"{column} is no name of the run's family", position)
-    json_object(event, "metadata")
-    detail = json_object(event, "detail")
+    try:
+        objects = {column: json.loads(event[column]) for column in given & {"metadata", "detail"}}
+    except (ValueError, RecursionError):
+        objects = {"": None}
+    check(all(isinstance(o, dict) for o in objects.values()), "detail or metadata: no JSON object", position)
+    detail = objects.get("detail", {})
     right = first if kind == FORKED else not first or run["parent"] is None
-    check(right, "a RunForked is the first event of a fork, and only that", position)
-    if kind == FORKED:  # made at revision 0, it has no parent here: the uid may be that of a run in another file
+    check(right, "a fork begins with a RunForked, and nothing else is one", position)
+    if kind == FORKED:  # at revision 0 there is no parent: the uid may be that of a run in another file
         uid = detail.get("parent") if run["parent"] is None else runs[run["parent"]]["uid"].decode()
         right = (detail.get("parent"), detail.get("revision")) == (uid, run["fork_revision"])
     elif kind == RESTORED and "to" in detail:
@@ -155,118 +141,100 @@ def check_columns(event, run, names, runs):
 
 
 def open_log(path):
-    """ "Identity": a connection that cannot write and sees one moment of the file."""
+    """See "Identity" and "Tables": a connection that cannot write and sees one moment of the file."""
     db = sqlite3.connect(path.resolve().as_uri() + "?mode=ro", uri=True, isolation_level=None)
     db.text_factory, db.row_factory = Text, sqlite3.Row
     db.execute("begin")
-    identity = [db.execute(f"pragma {name}").fetchone()[0] for name in ("application_id", "user_version")]
+    pragmas = ("application_id", "user_version", "encoding", "integrity_check(1)")
+    *identity, encoding, damage = (db.execute(f"pragma {name}").fetchone()[0] for name in pragmas)
     if identity != [APPLICATION_ID, VERSION]:
-        raise OSError(f"not a turnlog log of version {VERSION}: application_id, user_version are {identity}")
+        raise OSError(f"application_id and user_version are {identity}: not a log of version {VERSION}")
+    check(encoding == b"UTF-8", "the text encoding is not UTF-8")
+    check(damage == b"ok", f"SQLite's own check: {damage.decode(errors='replace')}")
+    query = "select count(*) from pragma_table_list where schema = 'main' and strict and name in " + TABLES
+    check(db.execute(query).fetchone()[0] == 5, f"one of the tables {TABLES} is missing or not STRICT")
     return db
 
 
-def check_tables(db):
-    """ "Tables": what SQLite itself can tell."""
-    check(db.execute("pragma encoding").fetchone()[0] == b"UTF-8", "the text encoding is not UTF-8")
-    strict = db.execute("select name from pragma_table_list where schema = 'main' and strict")
-    check({row["name"] for row in strict} >= TABLES, "a table is missing or not STRICT")
-    damage = db.execute("pragma integrity_check(1)").fetchone()[0]
-    check(damage == b"ok", f"SQLite's own check: {damage.decode()}")
-
-
 def check_names(db):
-    """ "names": every text, salt and commitment. The rows by id."""
-    names = {}
+    """See "names": every text, salt and commitment. The rows by id."""
+    names = {None: NOTHING}
     for row in db.execute("select id, family, text, salt, commitment from names order by id"):
-        text, salt = row["text"], row["salt"]
-        right = is_stored_text(text) and salt is not None and len(salt) == 16
-        if not right or digest(b"turnlog.name.1", salt, text) != row["commitment"]:
-            query = "select min(position) from events, runs where run = runs.id and ? in (key, agent, activity, name)"
-            position = db.execute(query, (row["id"],)).fetchone()[0]
-            check(False, f"text, salt and commitment of name {row['id']} do not agree", position)
+        *_, text, salt, stated = row
+        if not is_text(text) or len(salt or b"") != 16 or digest(b"turnlog.name.1", salt, text) != stated:
+            users = "events, runs where run = runs.id and ? in (key, agent, activity, name)"
+            position = db.execute(f"select min(position) from {users}", (row["id"],)).fetchone()[0]
+            check(None, f"name {row['id']} is not what its commitment says", position)
         names[row["id"]] = row
     return names
 
 
 def genesis_and_segments(db, run, names, runs, segments):
-    """ "runs", "Lineages", "Hashes": the genesis, the position forked after, the segments, oldest first."""
+    """See "runs", "Lineages": the genesis, the position forked after, the segments, oldest first."""
     parent, fork_revision, name = run["parent"], run["fork_revision"], names.get(run["name"], NOTHING)
-    what = f"run {run['id']}"
     place = db.execute("select min(position) from events where run = ?", (run["id"],)).fetchone()[0]
-    check(re.fullmatch(rb"[0-9a-f]{32}", run["uid"]), f"{what}: uid is not 32 lower-case hex digits", place)
-    check(name["family"] == run["family"], f"{what}: its name is none of its family", place)
+    check(place is not None, f"run {run['id']} has no event")
+    check(re.fullmatch(rb"[0-9a-f]{32}", run["uid"]), "the run's uid is not 32 lower-case hex digits", place)
+    check(name["family"] == run["family"], "the run's name is none of its family", place)
     texts = {names[other["name"]]["text"] for other in runs.values()}
-    check(name["text"] not in texts, f"{what}: an earlier run has its name", place)
+    check(name["text"] not in texts, "an earlier run has the run's name", place)
     point, past = (bytes(32), 0), []
     if parent is None:
-        check((run["family"], fork_revision) == (run["id"], 0), f"{what}: not the root of its family", place)
+        check((run["family"], fork_revision) == (run["id"], 0), "the run is no root of a family", place)
     else:
-        known = runs.get(parent, NOTHING)["family"] == run["family"]
-        check(known, f"{what}: its parent is no earlier run of its family", place)
+        check(runs.get(parent, NOTHING)["family"] == run["family"], "the parent is not of the family", place)
         query = "select hash, position from events where run = ? and revision = ?"
         point = db.execute(query, (parent, fork_revision)).fetchone()
-        check(point is not None, f"{what}: its parent has no revision {fork_revision}", place)
+        check(point is not None, f"the run's parent has no revision {fork_revision}", place)
         past = [(segment, min(end, fork_revision)) for segment, end in segments[parent]]
     fields = run["uid"], name["commitment"], run["created_at"], point[0]
     return digest(b"turnlog.genesis.1", b"", *fields), point[1], [*past, (run["id"], 2**63 - 1)]
 
 
 def check_run(db, run, names, runs, segments):
-    """ "Hashes", "To verify a file": one run; those before it have been checked and are in `runs`."""
+    """See "To verify a file": one run, after those before it. What its keys hold, as in `entries`."""
     previous, position, segments[run["id"]] = genesis_and_segments(db, run, names, runs, segments)
     runs[run["id"]] = run
-    what = repr(names[run["name"]]["text"].decode("utf-8", "surrogatepass"))[1:-1]
     revision, batch, fold = run["fork_revision"], -1, Fold()
     for segment, end in segments[run["id"]]:
         query = "select * from events where run = ? and revision <= ? order by revision"
         for event in db.execute(query, (segment, end)):
             if segment == run["id"]:
                 place, revision = event["position"], revision + 1
-                check(event["revision"] == revision, f"run {what} lacks revision {revision} before", place)
+                check(event["revision"] == revision, f"the run's revision {revision} is missing", place)
                 check(place > position, "stands before what was there before it", place)
                 check(event["batch"] in (0, batch + 1), "neither begins a batch nor goes on with one", place)
                 check_columns(event, run, names, runs)
-                right = event_hash(previous, event, names) == event["hash"]
-                check(right, f"hash is not that of revision {revision} of run {what}", place)
+                check(event_hash(previous, event, names) == event["hash"], "not what its hash says", place)
                 position, batch, previous = place, event["batch"], event["hash"]
             fold.apply(event)
-    check(revision > run["fork_revision"], f"run {what} has no event")
-    check_entries(db, run, fold)
-    print(f"run {what}: {revision - run['fork_revision']} events, head {previous.hex()}")
+    name = repr(names[run["name"]]["text"].decode("utf-8", "surrogatepass"))[1:-1]
+    print(f"run {name}: {revision - run['fork_revision']} events, head {previous.hex()}")
+    return {(run["id"], key): entry for key, entry in fold.alive.items()}
 
 
-def check_entries(db, run, fold):
-    """ "projections, entries": the live table is the fold, if it claims to be in step."""
-    claim = "select 1 from projections where name = 'entries' and version = ? and stale_from is null"
-    if db.execute(claim, (ENTRIES_VERSION,)).fetchone() is None:
-        return
-    columns = "key, version, content, birth, created_at, expires_at_turn"
-    rows = db.execute(f"select {columns} from entries where run = ?", (run["id"],))
-    table = {key: tuple(row) for key, *row in rows}
-    for key in sorted(table.keys() | fold.alive.keys()):
-        there, right = table.get(key), fold.alive.get(key)
-        says = f"entries has {there} of run {run['id']}, key {key}; the log says {right}"
-        check(there == right, says, (right or there)[0])
-
-
-def check_positions(db, runs):
-    """ "events": every event and entry is of some run, and the positions of the file have no gap."""
+def check_file(db, runs, alive):
+    """See "events", "projections, entries": positions without a gap, and the live table if it is in step."""
     for expected, event in enumerate(db.execute("select position, run from events order by position"), 1):
-        check(event["position"] == expected, f"no event at position {expected}, before", event["position"])
+        check(event["position"] == expected, f"no event is at {expected}, before it", event["position"])
         check(event["run"] in runs, "of a run that is missing", expected)
-    lost = db.execute("select version from entries where run not in (select id from runs)").fetchone()
-    check(lost is None, "entries: of a run that is missing", lost and lost[0])
+    query = "select 1 from projections where name = 'entries' and version = 1 and stale_from is null"
+    if db.execute(query).fetchone() is not None:
+        entries = "select run, key, version, content, birth, created_at, expires_at_turn from entries"
+        table = {(run, key): tuple(entry) for run, key, *entry in db.execute(entries)}
+        for place in sorted(table.keys() | alive.keys()):
+            there, right = table.get(place), alive.get(place)
+            check(there == right, f"entries: {there} of {place}, the log says {right}", (right or there)[0])
 
 
 def main(path):
     sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        with closing(open_log(Path(path))) as db:
-            check_tables(db)
-            names, runs, segments = check_names(db), {}, {}
+        with closing(open_log(path)) as db:
+            names, runs, segments, alive = check_names(db), {}, {}, {}
             for run in db.execute("select * from runs order by id"):
-                check_run(db, run, names, runs, segments)
-            check_positions(db, runs)
+                alive |= check_run(db, run, names, runs, segments)
+            check_file(db, runs, alive)
     except FoundError as found:
         print(found)
         return 1
@@ -278,4 +246,4 @@ def main(path):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(Path(*sys.argv[1:])))

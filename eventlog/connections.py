@@ -16,6 +16,9 @@ __all__ = ["Connections", "Reading"]
 
 T = TypeVar("T")
 
+_KNOCK_S = 0.003
+"""Seconds that `write` holds back for a `try_write` that was turned away."""
+
 
 class Reading:
     """A loan of a reading connection; written out, since every read goes through it."""
@@ -51,6 +54,7 @@ class Connections:
     def __init__(self, database: Database, first: Connection) -> None:
         self._database = database
         self._writing = threading.Lock()
+        self._nobody_knocks = _set_event()
         self._writer = None if database.read_only else first
         self._writing_thread: int | None = None
         self._pool = threading.Lock()  # guards the three below
@@ -102,18 +106,26 @@ class Connections:
         Raises:
             Closed, StorageError: the log was closed, or opened to be read only.
         """
+        if not self._nobody_knocks.is_set():
+            self._nobody_knocks.wait(_KNOCK_S)
+            self._nobody_knocks.set()
         with self._writing:
             return self._write(action)
 
     def try_write(self, action: Callable[[Connection], T]) -> T:
         """`write`, unless somebody else of this process is writing.
 
+        Who was turned away is let in before the next `write`, if he comes soon: threads that write without a
+        pause would else keep out for ever who cannot stand in line with them.
+
         Raises:
             Busy: somebody is.
         """
         if not self._writing.acquire(blocking=False):
+            self._nobody_knocks.clear()
             raise self._database.busy()
         try:
+            self._nobody_knocks.set()
             return self._write(action)
         finally:
             self._writing.release()
@@ -152,6 +164,7 @@ class Connections:
     def renew(self) -> None:
         """In a child: forget what threads of the parent may have held."""
         self._database.renew()
+        self._nobody_knocks = _set_event()
 
     def abandon(self) -> tuple[tuple[int, int], list[Connection]]:
         """In a child, where the parent could not pause: never work again.
@@ -161,6 +174,7 @@ class Connections:
         """
         self._abandoned = True
         self._writing, self._pool = threading.Lock(), threading.Lock()
+        self._nobody_knocks = _set_event()
         inherited = self._readers if self._writer is None else [self._writer, *self._readers]
         self._writer, self._readers = None, []
         return self._database.identity, inherited
@@ -190,3 +204,9 @@ class Connections:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+def _set_event() -> threading.Event:
+    event = threading.Event()
+    event.set()
+    return event

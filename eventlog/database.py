@@ -80,7 +80,8 @@ class Database:
         # Where we can flush the WAL ourselves, the lock is free meanwhile; else SQLite flushes in COMMIT.
         self._flushes = durability == "disk" and _CAN_FLUSH
         self._wal: int | None = None
-        self._flushing = threading.Lock()  # guards the descriptor: it must not be closed under a flush
+        self._flushing = threading.Lock()  # guards the two: a descriptor must not be closed under a flush
+        self._broken: OutcomeUnknown | None = None  # a flush has failed
         self.identity = self._find(create=create and not read_only)
 
     @property
@@ -164,7 +165,9 @@ class Database:
 
         Raises:
             sqlite3.OperationalError: busy beyond the limit, or anything else.
+            OutcomeUnknown: a flush has failed, so that nothing more is written.
         """
+        self._refuse_if_broken()
         if db.in_transaction:  # an interrupt hit an earlier one while it was being rolled back
             db.execute("rollback")
         deadline = None
@@ -210,18 +213,21 @@ class Database:
         """
         if not self._flushes:
             return
-        try:
-            with self._flushing:
+        with self._flushing:
+            # After a failure the system may take lost pages for written, and let the next flush succeed.
+            self._refuse_if_broken()
+            try:
                 if self._wal is None:
                     self._wal = os.open(f"{self._file}-wal", os.O_RDWR | os.O_CLOEXEC)
                 os.fdatasync(self._wal)
-        except FileNotFoundError:
-            return  # a WAL goes only when all that was in it has been moved into the file, and flushed
-        except OSError as error:
-            raise OutcomeUnknown(
-                f"{self.shown}: what was committed could not be flushed ({error.strerror}), so it may or may "
-                "not survive; nothing more is written until the log is opened again"
-            ) from error
+            except FileNotFoundError:
+                return  # a WAL goes only when all that was in it has been moved into the file, and flushed
+            except OSError as error:
+                self._broken = OutcomeUnknown(
+                    f"{self.shown}: what was committed could not be flushed ({error.strerror}), so it may or "
+                    "may not survive; nothing more is written until the log is opened again"
+                )
+                raise self._broken from error
 
     def release(self) -> None:
         """Let go of the WAL; call before the writing connection is closed."""
@@ -254,6 +260,10 @@ class Database:
             yield
         except driver().Error as error:
             raise self.error(error) from error
+
+    def _refuse_if_broken(self) -> None:
+        if self._broken is not None:
+            raise OutcomeUnknown(*self._broken.args) from self._broken
 
     def _find(self, *, create: bool) -> tuple[int, int]:
         """Device and inode of the file, which is made if it may be."""

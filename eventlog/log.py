@@ -277,10 +277,15 @@ class EventLog:
         return self._writer.transact(action)
 
     def close(self) -> None:
-        """Release the file; closing twice is fine. Waits for a write of another thread to end."""
-        for group in self._async_groups.values():
-            group.close()
+        """Release the file; closing twice is fine. Waits for a write of another thread to end.
+
+        Tasks whose writes are committed are still answered, those in line are refused.
+        """
+        self._renew()
         self._connections.close()
+        for group in list(self._async_groups.values()):
+            group.close()
+        self._database.release()
 
     def __enter__(self) -> Self:
         """The log itself."""
@@ -331,8 +336,11 @@ class EventLog:
         loop = asyncio.get_running_loop()
         group = self._async_groups.get(loop)
         if group is None:
-            for other in [loop for loop in self._async_groups if loop.is_closed()]:
-                self._async_groups.pop(other).close()
+            # Loops of other threads may do the same at this moment.
+            for other in [loop for loop in list(self._async_groups) if loop.is_closed()]:
+                ended = self._async_groups.pop(other, None)
+                if ended is not None:
+                    ended.close()
             group = self._async_groups[loop] = AsyncGroupCommit(self._writer, loop)
         return group
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from .batch import Actor, Batch, ForkPoint, Pages, Sources
@@ -10,7 +11,7 @@ from .commands import Command
 from .connections import Connections
 from .database import Database
 from .driver import Connection, driver
-from .errors import Busy, Conflict, NotFound, OutcomeUnknown, RunExists, StorageError, TurnlogError
+from .errors import Busy, Conflict, NotFound, RunExists, StorageError, TurnlogError
 from .events import Recorded, RunForked
 from .projection import Projection, Step
 from .runs import run_at
@@ -152,7 +153,6 @@ class Writer:
         self._tail = Tail()
         self._tail_of: Connection | None = None  # `data_version` compares only within one connection
         self._stale_from: dict[str, int | None] = {}  # the file's projections, as `projections` has them
-        self._broken: OutcomeUnknown | None = None
         self._leaves_checkpoints = False
         self._frames = 0  # about as many as were written to the WAL since it was last moved into the file
 
@@ -167,18 +167,16 @@ class Writer:
         """
         self._connections.write(lambda db: self._commit_each(db, requests, patient=True))
 
-    def try_commit(self, requests: Sequence[Request]) -> bool:
-        """`commit` for an event loop, without waiting for a lock; False, and nothing done, if one was held.
+    def try_commit(self, requests: Sequence[Request]) -> None:
+        """`commit` for an event loop: it waits for no lock, and leaves the flush to the caller.
 
-        What it committed becomes durable with `flush`, which the caller must call if `flush_is_due`.
+        A request that is not settled afterwards was not written, since somebody held a lock. What was
+        committed becomes durable with `flush`, which the caller must call if `flush_is_due`.
         """
         if not self._leaves_checkpoints:
             self._leaves_checkpoints, self._tail_of = True, None
-        try:
+        with suppress(Busy):
             self._connections.try_write(lambda db: self._commit_each(db, requests, patient=False))
-        except Busy:
-            return False
-        return True
 
     @property
     def flush_is_due(self) -> bool:
@@ -191,14 +189,11 @@ class Writer:
         Raises:
             OutcomeUnknown: it could not be done; from now on every commit is refused.
         """
-        try:
-            self._database.flush()
-        except OutcomeUnknown as error:
-            self._broken = error
-            raise
+        self._database.flush()
         if self._leaves_checkpoints and self._frames >= _CHECKPOINT_FRAMES:
             self._frames = 0
-            with self._connections.reading() as db:
+            # What was committed stands, whether the WAL can be moved now or the next time.
+            with suppress(TurnlogError), self._connections.reading() as db:
                 db.execute("pragma wal_checkpoint(passive)").fetchone()
 
     def waited_too_long(self, seconds: float) -> Exception | None:
@@ -225,8 +220,6 @@ class Writer:
     def _commit_each(self, db: Connection, requests: Sequence[Request], *, patient: bool) -> None:
         if db is not self._tail_of:
             self._take(db)
-        if self._broken is not None:
-            raise OutcomeUnknown(*self._broken.args) from self._broken
         try:
             self._commit(db, requests, patient=patient)
         except _POISONED:
@@ -236,7 +229,9 @@ class Writer:
             for request in requests:
                 request.error = None
                 try:
-                    self._commit(db, (request,), patient=True)
+                    self._commit(db, (request,), patient=patient)
+                except Busy:
+                    raise  # no reason to give this one up, nor to let each of the others wait anew
                 except (*_POISONED, TurnlogError) as own:
                     request.error = own
                     request.settled = True

@@ -28,8 +28,8 @@ def test_nothing_takes_twice_as_long_as_it_did(tmp_path: Path, monkeypatch: pyte
     A figure is the median, over blocks of calls made in turn, of the processor time that turnlog took divided
     by what a bare `sqlite3` loop took for the same: neither the disk, nor the speed of the machine, nor what
     else it does at the time has much of a say. Repeated on a busy machine the medians differed by 5 %; the
-    limits leave room for 50 %. After a change that makes a case faster, `python -m benchmarks guard` gives the
-    figure for a lower limit.
+    limits leave room for 50 %. After a change that makes a case faster, take the figure for a new limit from
+    `python -m benchmarks guard`.
     """
     monkeypatch.syspath_prepend(ROOT)
     from benchmarks.guard import ratios
