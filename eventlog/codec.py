@@ -28,9 +28,11 @@ __all__ = [
     "ENTRY_DELETED",
     "PAYLOAD_VERSION",
     "REFUSED",
+    "SELECT_CHANGE",
     "SELECT_RECORDED",
     "Payload",
     "decode",
+    "decode_change",
     "encode",
 ]
 
@@ -46,6 +48,7 @@ CODES: dict[type[Event], int] = {
 }
 """The number each type of event is stored as."""
 
+_KNOWN = frozenset(CODES.values())
 ENTRY_DELETED = CODES[EntryDeleted]
 REFUSED = CODES[WriteRefused]
 
@@ -64,6 +67,13 @@ left join names agent_name on agent_name.id = e.agent
 left join names activity_name on activity_name.id = e.activity
 """
 """What `decode` reads; a `where` and an `order by` on `e` follow."""
+
+SELECT_CHANGE = """
+select e.position, e.revision, e.type, e.payload, key_name.text, e.content, e.expires_at_turn, e.birth,
+    e.created_at, e.recorded_at, e.encoding
+from events e left join names key_name on key_name.id = e.key
+"""
+"""What `decode_change` reads; a `where` and an `order by` on `e` follow."""
 
 
 Payload = tuple[
@@ -132,27 +142,58 @@ def decode(row: tuple[Any, ...]) -> Recorded:
         Corrupt: a type, payload version or encoding this build does not know, or columns that do not fit the
             type; names the position.
     """
-    position, run, revision, batch, turn = row[:5]
+    position, run, revision, batch, turn, code, payload, key, agent, activity, value, encoding = row[:12]
     try:
-        event = _event(turn, row)
+        if code == 1 and payload == PAYLOAD_VERSION and encoding == 0 and type(key) is type(value) is str:
+            event: Event = EntryWritten(key, value, row[12], row[15], row[16], row[17])  # most of them
+        else:
+            event = _event(turn, row)
         return Recorded(
-            position=position,
-            run=_name(run),
-            revision=revision,
-            batch=batch,
-            turn=turn,
-            agent=None if row[8] is None else read_text(row[8]),
-            activity=None if row[9] is None else read_text(row[9]),
-            recorded_at_ms=row[19],
-            event=event,
-            hash=row[21],
-            idempotency_key=None if row[20] is None else read_text(row[20]),
+            position,
+            run if type(run) is str else _name(run),
+            revision,
+            batch,
+            turn,
+            agent if agent is None or type(agent) is str else read_text(agent),
+            activity if activity is None or type(activity) is str else read_text(activity),
+            row[19],
+            event,
+            row[21],
+            None if row[20] is None else read_text(row[20]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Corrupt(
-            f"the event at position {position} cannot be read: {error!r}. "
-            "The file was altered, or written by a version of turnlog that this build does not know"
-        ) from error
+        raise _unreadable(position, error) from error
+
+
+def decode_change(row: tuple[Any, ...]) -> tuple[str, Recorded] | None:
+    """Key and change that `SELECT_CHANGE` read, with all `evolve` looks at and no text; None for no change.
+
+    Raises:
+        Corrupt: as `decode`.
+    """
+    position, revision, code, payload, key, content, expires_at_turn, birth, created_at, at, encoding = row
+    try:
+        if payload != PAYLOAD_VERSION or encoding != 0 or code not in _KNOWN:
+            raise ValueError(f"event type {code} with payload version {payload} is unknown")
+        name = key if type(key) is str or code >= 10 else _name(key)
+        if code == 1:
+            event: Event = EntryWritten(name, "", None, expires_at_turn, birth, created_at)
+        elif code == 2:
+            event = EntryDeleted(name)
+        elif code == 3:
+            event = EntryRestored(name, _int(content), _int(birth), _int(created_at), expires_at_turn)
+        else:
+            return None
+    except (TypeError, ValueError) as error:
+        raise _unreadable(position, error) from error
+    return name, Recorded(position, "", revision, 0, 0, None, None, at, event, b"")
+
+
+def _unreadable(position: int, error: Exception) -> Corrupt:
+    return Corrupt(
+        f"the event at position {position} cannot be read: {error!r}. "
+        "The file was altered, or written by a version of turnlog that this build does not know"
+    )
 
 
 def _event(turn: int, row: tuple[Any, ...]) -> Event:

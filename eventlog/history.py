@@ -7,6 +7,8 @@ independent way to the same answers; tests hold the two equal.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .codec import ENTRY_DELETED
@@ -15,9 +17,9 @@ from .entry import Content, Entry
 from .errors import Corrupt
 from .runs import Lineage, name_id
 from .schema import CHANGES
-from .text import read_text
+from .text import read_text, stored_text
 
-__all__ = ["Present", "content_at", "entries_at", "entry_at", "event_position", "present_at"]
+__all__ = ["Present", "content_at", "entries_at", "entry_at", "event_position", "present_at", "present_of"]
 
 
 class Present(NamedTuple):
@@ -47,14 +49,19 @@ where e.position = (
 )
 """  # noqa: S608 - constants only
 
-# A loose index scan: one seek finds the next key, a second one its newest change.
-_NEWEST_CHANGES = f"""
-with recursive keys (key) as (
-    select min(key) from events where run = :run and {CHANGES}
-    union all
-    select (select min(key) from events where run = :run and key > keys.key and {CHANGES})
-    from keys where keys.key is not null
+_NEWEST_OF = f"""
+select {_STATE}, {_TEXT}
+from names
+join events e on e.position = (
+    select position from events where run = ? and key = names.id and revision <= ? and {CHANGES}
+    order by revision desc limit 1
 )
+{_BORN} {_AGENT}
+where names.text = ? and names.family = ?
+"""  # noqa: S608 - constants only
+
+_NEWEST_CHANGES = f"""
+with recursive keys (key) as ({{keys}})
 select {{columns}}
 from keys
 join names on names.id = keys.key
@@ -66,8 +73,17 @@ join events e on e.position = (
 {_BORN} {{joins}}
 where keys.key is not null
 """  # noqa: S608 - constants only
-_ENTRIES = _NEWEST_CHANGES.format(columns=_STATE, joins="")
-_PRESENT = _NEWEST_CHANGES.format(columns=f"{_STATE}, {_TEXT}", joins=_AGENT)
+# A loose index scan: one seek finds the next key, a second one its newest change.
+_EVERY_KEY = f"""
+select min(key) from events where run = :run and {CHANGES}
+union all
+select (select min(key) from events where run = :run and key > keys.key and {CHANGES})
+from keys where keys.key is not null
+"""  # noqa: S608 - constants only
+_GIVEN_KEYS = "select value from json_each(:keys)"
+_ENTRIES = _NEWEST_CHANGES.format(keys=_EVERY_KEY, columns=_STATE, joins="")
+_PRESENT = _NEWEST_CHANGES.format(keys=_EVERY_KEY, columns=f"{_STATE}, {_TEXT}", joins=_AGENT)
+_PRESENT_OF = _NEWEST_CHANGES.format(keys=_GIVEN_KEYS, columns=f"{_STATE}, {_TEXT}", joins=_AGENT)
 
 _BIRTH = "select coalesce(created_at, recorded_at) from events where run = ? and revision = ?"
 _CONTENT = """
@@ -96,17 +112,25 @@ def entries_at(db: Connection, lineage: Lineage, revision: int) -> list[Entry]:
     return found
 
 
-def present_at(db: Connection, lineage: Lineage, revision: int) -> list[Present]:
-    """`entries_at`, each with its text."""
-    found: list[Present] = []
-    for row in _newest_changes(db, _PRESENT, lineage, revision):
-        entry = _entry(db, lineage, row)
-        value, metadata, agent = row[7:]
-        if value is None:
-            content = content_at(db, lineage, entry.content)
-        else:
-            content = Content(read_text(value), metadata, None if agent is None else read_text(agent))
-        found.append(Present(entry, content))
+def present_of(db: Connection, lineage: Lineage, key: str, revision: int) -> Present | None:
+    """`entry_at` with its text, in one query for each ancestor."""
+    name, family = stored_text(key), lineage.run.family
+    for segment in lineage.upto(revision):
+        row = db.execute(_NEWEST_OF, (segment.run, segment.upto, name, family)).fetchone()
+        if row is not None:
+            return None if row[0] == ENTRY_DELETED else _present(db, lineage, row)
+    return None
+
+
+def present_at(
+    db: Connection, lineage: Lineage, revision: int, keys: Iterable[int] | None = None
+) -> list[Present]:
+    """`entries_at`, each with its text; with `keys`, only those with these numbers in `names`."""
+    if keys is None:
+        rows = _newest_changes(db, _PRESENT, lineage, revision)
+    else:
+        rows = _newest_changes(db, _PRESENT_OF, lineage, revision, keys=json.dumps(list(keys)))
+    found = [_present(db, lineage, row) for row in rows]
     found.sort(key=lambda present: present.entry.birth)
     return found
 
@@ -138,17 +162,28 @@ def event_position(db: Connection, lineage: Lineage, revision: int) -> int:
     return row[0]
 
 
-def _newest_changes(db: Connection, query: str, lineage: Lineage, revision: int) -> list[tuple[Any, ...]]:
+def _newest_changes(
+    db: Connection, query: str, lineage: Lineage, revision: int, **more: str
+) -> list[tuple[Any, ...]]:
     """For each key that lives right after `revision` the row of its newest change."""
     living: list[tuple[Any, ...]] = []
     seen: set[str | bytes] = set()
     segments = lineage.upto(revision)
     for segment in segments:
-        rows = db.execute(query, {"run": segment.run, "revision": segment.upto}).fetchall()
+        rows = db.execute(query, {"run": segment.run, "revision": segment.upto, **more}).fetchall()
         living += [row for row in rows if row[0] != ENTRY_DELETED and row[1] not in seen]
         if segment is not segments[-1]:
             seen.update(row[1] for row in rows)
     return living
+
+
+def _present(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Present:
+    entry = _entry(db, lineage, row)
+    value, metadata, agent = row[7:]
+    if value is None:
+        return Present(entry, content_at(db, lineage, entry.content))
+    text = value if type(value) is str else read_text(value)
+    return Present(entry, Content(text, metadata, None if agent is None else read_text(agent)))
 
 
 def _entry(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Entry:

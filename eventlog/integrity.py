@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .chain import content_commitment, event_hash, framed_commitment, name_commitment
-from .codec import SELECT_RECORDED, decode
+from .codec import PAYLOAD_VERSION, SELECT_RECORDED, decode
 from .driver import Connection
 from .errors import Corrupt
 from .events import EntryRestored, Recorded, RunForked
-from .runs import Lineage, genesis, lineage, run_at
+from .runs import Lineage, Run, genesis, lineage, run_at
 from .text import read_text
 
 __all__ = ["Problem", "check_log"]
@@ -126,7 +126,7 @@ def _check_run(db: Connection, past: Lineage) -> Iterator[int]:
         rows = db.execute(_ROWS, (run.id, place.revision)).fetchall()
         for row in rows:
             place = _check_event(run.name, place, row)
-        for recorded in _recorded(db, run.id, rows):
+        for recorded in _recorded(db, run, rows):
             _check_references(db, past, recorded)
         yield len(rows)
         if len(rows) < _PAGE:
@@ -175,15 +175,15 @@ def _check_event(run: str, place: _Place, row: tuple[Any, ...]) -> _Place:
     return _Place(computed, revision, position, batch, turn)
 
 
-def _recorded(db: Connection, run: int, rows: list[tuple[Any, ...]]) -> Iterator[Recorded]:
-    if not rows:
-        return
-    query = f"{SELECT_RECORDED} where e.run = ? and e.revision between ? and ? order by e.revision"
-    for row in db.execute(query, (run, rows[0][19], rows[-1][19])).fetchall():
+def _recorded(db: Connection, run: Run, rows: list[tuple[Any, ...]]) -> Iterator[Recorded]:
+    """Those of the page that are more than an entry written or deleted, which have nothing to decode."""
+    for row in rows:
+        if row[2] in (1, 2) and row[3] == PAYLOAD_VERSION and row[8] == 0:
+            continue
         try:
-            yield decode(row)
+            yield decode(db.execute(f"{SELECT_RECORDED} where e.position = ?", (row[20],)).fetchone())
         except Corrupt as error:
-            raise _Found(row[1], row[0], str(error)) from error
+            raise _Found(run.name, row[20], str(error)) from error
 
 
 def _check_references(db: Connection, past: Lineage, recorded: Recorded) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, cast
 
 from ..eventlog.text import read_json
@@ -34,4 +35,20 @@ class MemoryEntry:
 
 def read_metadata(stored: str | None) -> dict[str, Any] | None:
     """Metadata as a fresh dict, from the JSON text a log stores."""
-    return None if stored is None else cast("dict[str, Any]", read_json(stored))
+    if stored is None:
+        return None
+    if len(stored) <= _SHORT:
+        flat = _flat(stored)
+        if flat is not None:
+            return flat.copy()
+    return cast("dict[str, Any]", read_json(stored))
+
+
+_SHORT = 200
+
+
+@lru_cache(maxsize=4096)
+def _flat(stored: str) -> dict[str, Any] | None:
+    """What `stored` reads as, if a shallow copy of it is a whole one: most entries share a few texts."""
+    metadata = cast("dict[str, Any]", read_json(stored))
+    return None if any(isinstance(item, dict | list) for item in metadata.values()) else metadata

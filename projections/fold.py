@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from ..eventlog import Entry, EntryDeleted, EntryRestored, EntryWritten, Recorded, evolve
-from ..eventlog.codec import SELECT_RECORDED, decode
+from ..eventlog import Entry, Recorded, evolve
+from ..eventlog.codec import SELECT_CHANGE, SELECT_RECORDED, decode, decode_change
 from ..eventlog.driver import Connection
 from ..eventlog.runs import NEWEST_REVISION, Lineage, Segment, lineage, run_at
 
@@ -17,6 +17,11 @@ _EVENTS = f"""
 where e.run = ? and e.revision > ? and e.revision <= ?
 order by e.revision limit {_PAGE}
 """
+_CHANGES = f"""
+{SELECT_CHANGE}
+where e.run = ? and e.revision > ? and e.revision <= ?
+order by e.revision limit {_PAGE}
+"""
 
 
 def lineage_events(db: Connection, past: Lineage, upto: int = NEWEST_REVISION) -> Iterator[Recorded]:
@@ -25,17 +30,17 @@ def lineage_events(db: Connection, past: Lineage, upto: int = NEWEST_REVISION) -
         yield from _segment_events(db, segment)
 
 
-def fold(events: Iterable[Recorded]) -> dict[str, Entry]:
-    """The living entries after `events`, which must begin with the first of a lineage."""
+def fold(db: Connection, past: Lineage, upto: int = NEWEST_REVISION) -> dict[str, Entry]:
+    """The living entries of a run right after revision `upto`, by `evolve` alone, from the first event on."""
     living: dict[str, Entry] = {}
-    for recorded in events:
-        event = recorded.event
-        if isinstance(event, EntryWritten | EntryDeleted | EntryRestored):
-            entry = evolve(living.get(event.key), recorded)
+    get = living.get
+    for segment in reversed(past.upto(upto)):
+        for key, recorded in _changes(db, segment):
+            entry = evolve(get(key), recorded)
             if entry is None:
-                living.pop(event.key, None)
+                living.pop(key, None)
             else:
-                living[event.key] = entry
+                living[key] = entry
     return living
 
 
@@ -43,7 +48,21 @@ def fold_runs(db: Connection) -> Iterator[tuple[Lineage, dict[str, Entry]]]:
     """Each run of the file with the fold of its lineage."""
     for (ident,) in db.execute("select id from runs order by id").fetchall():
         past = lineage(db, run_at(db, ident))
-        yield past, fold(lineage_events(db, past))
+        yield past, fold(db, past)
+
+
+def _changes(db: Connection, segment: Segment) -> Iterator[tuple[str, Recorded]]:
+    """The changes of a segment, without their text: `evolve` does not look at it."""
+    after = segment.after
+    while True:
+        rows = db.execute(_CHANGES, (segment.run, after, segment.upto)).fetchall()
+        for row in rows:
+            change = decode_change(row)
+            if change is not None:
+                yield change
+        if len(rows) < _PAGE:
+            return
+        after = rows[-1][1]
 
 
 def _segment_events(db: Connection, segment: Segment) -> Iterator[Recorded]:

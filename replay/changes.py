@@ -65,11 +65,10 @@ select names.text from keys join names on names.id = keys.key
 where exists (select 1 from events where run = :run and key = keys.key and revision <= :upto and {CHANGES})
 limit :limit
 """  # noqa: S608 - constants only
-_NAME_TEXT = "select text from names where id = ?"
 
 
-def changed_keys(db: Connection, lineage: Lineage, one: Point, other: Point) -> set[str]:
-    """The keys that may differ between two points: changed in between, or expiring at a turn in between."""
+def changed_keys(db: Connection, lineage: Lineage, one: Point, other: Point) -> set[int]:
+    """Keys that may differ between two points, as numbers: changed, or expiring at a turn, in between."""
     first, last = sorted((one.revision, other.revision))
     early, late = sorted((one.turn, other.turn))
     found: set[int] = set()
@@ -78,7 +77,7 @@ def changed_keys(db: Connection, lineage: Lineage, one: Point, other: Point) -> 
             found.update(key for (key,) in db.execute(_CHANGED, (run, max(after, first), upto)).fetchall())
         if late > early:
             found.update(key for (key,) in db.execute(_EXPIRED, (run, early, late, upto)).fetchall())
-    return {read_text(db.execute(_NAME_TEXT, (key,)).fetchone()[0]) for key in found}
+    return found
 
 
 def key_events(

@@ -13,7 +13,7 @@ from ..memory.entry import MemoryEntry, read_metadata
 from ..memory.reserved import is_reserved
 from .address import Point
 
-__all__ = ["Difference", "State", "difference", "is_visible", "memory_entry"]
+__all__ = ["Difference", "State", "difference", "is_expired", "is_visible", "memory_entry"]
 
 
 class State(dict[str, MemoryEntry]):
@@ -61,10 +61,14 @@ def difference(before: MemoryEntry | None, after: MemoryEntry | None) -> Differe
     return None if _shown(before) == _shown(after) else Difference(before.key, "changed", before, after)
 
 
+def is_expired(entry: Entry, turn: int) -> bool:
+    """Whether `entry` counts as expired at `turn`."""
+    return entry.expires_at_turn is not None and turn >= entry.expires_at_turn
+
+
 def is_visible(entry: Entry, turn: int) -> bool:
     """Whether agents would have seen `entry` at `turn`: neither expired nor reserved."""
-    expired = entry.expires_at_turn is not None and turn >= entry.expires_at_turn
-    return not expired and not is_reserved(entry.key)
+    return not is_expired(entry, turn) and not is_reserved(entry.key)
 
 
 def memory_entry(entry: Entry, content: Content) -> MemoryEntry:

@@ -16,16 +16,16 @@ from ..eventlog import (
 )
 from ..eventlog.commands import exact_str
 from ..eventlog.driver import Connection
-from ..eventlog.history import content_at, entries_at, entry_at, present_at
+from ..eventlog.history import content_at, entries_at, entry_at, present_at, present_of
 from ..eventlog.runs import NEWEST_REVISION, Lineage, read_head
 from ..memory.contract import check_limit
 from ..memory.entry import MemoryEntry
-from ..projections.fold import fold, lineage_events
-from .address import Point, resolve
+from ..projections import fold
+from .address import Point, locate, resolve
 from .bisect import batch_end, first_batch_end, first_sight
 from .changes import changed_keys, filled_at, has_key, key_events, known_keys, read_recorded
 from .restore import Restore
-from .state import Difference, State, difference, is_visible, memory_entry
+from .state import Difference, State, difference, is_expired, is_visible, memory_entry
 from .visits import Visit, read_visits
 
 __all__ = ["Timeline"]
@@ -98,11 +98,11 @@ class Timeline:
         """
         key = exact_str("key", key)
         with self._log.reading() as db:
-            point = self._point(db, turn, position, at)
-            entry = entry_at(db, self._lineage, key, point.revision)
-            if entry is None or (entry.expires_at_turn is not None and point.turn >= entry.expires_at_turn):
-                return None
-            return self._memory_entry(db, entry)
+            revision, now = locate(db, self._lineage, self._address(turn, position, at))
+            found = present_of(db, self._lineage, key, revision)
+        if found is None or is_expired(found.entry, now):
+            return None
+        return memory_entry(*found)
 
     def diff(self, before: str, after: str) -> list[Difference]:
         """What agents would have seen change between two addresses, in the order of their keys' births.
@@ -112,11 +112,22 @@ class Timeline:
         """
         with self._log.reading() as db:
             old, new = resolve(db, self._lineage, before), resolve(db, self._lineage, after)
-            found: list[tuple[int, Difference]] = []
-            for key in changed_keys(db, self._lineage, old, new):
-                differing = self._difference(db, key, old, new)
-                if differing is not None:
-                    found.append(differing)
+            keys = changed_keys(db, self._lineage, old, new)
+            then, now = (
+                {
+                    entry.key: (entry, content)
+                    for entry, content in present_at(db, self._lineage, point.revision, keys)
+                    if is_visible(entry, point.turn)
+                }
+                for point in (old, new)
+            )
+        found: list[tuple[int, Difference]] = []
+        for key in then.keys() | now.keys():
+            pair = [state.get(key) for state in (then, now)]
+            differing = difference(*(None if present is None else memory_entry(*present) for present in pair))
+            if differing is not None:
+                born = min(entry.birth for entry, _ in filter(None, pair))
+                found.append((born, differing))
         found.sort(key=lambda pair: pair[0])
         return [differing for _, differing in found]
 
@@ -261,11 +272,15 @@ class Timeline:
         """`state(all=True)` the slow, independent way: by folding every event up to the point."""
         with self._log.reading() as db:
             point = self._point(db, turn, position, at)
-            living = fold(lineage_events(db, self._lineage, point.revision))
+            living = fold(db, self._lineage, point.revision)
             ordered = sorted(living.values(), key=lambda entry: entry.birth)
             return State(point, [self._memory_entry(db, entry) for entry in ordered])
 
     def _point(self, db: Connection, turn: int | None, position: int | None, at: str | None) -> Point:
+        return resolve(db, self._lineage, self._address(turn, position, at))
+
+    def _address(self, turn: int | None, position: int | None, at: str | None) -> str:
+        """One address for the three ways to give it."""
         given = {"turn": turn, "position": position, "at": at}
         named = [name for name, value in given.items() if value is not None]
         if len(named) > 1:
@@ -278,10 +293,10 @@ class Timeline:
             if number is not None and number > NEWEST_REVISION:
                 raise BadAddress(f"{name} must lie within 0 and 2**63 - 1")
         if turn is not None:
-            at = str(turn)
-        elif position is not None:
-            at = f"@{position}"
-        return resolve(db, self._lineage, "head" if at is None else at)
+            return str(turn)
+        if position is not None:
+            return f"@{position}"
+        return "head" if at is None else at
 
     def _state_at(self, point: Point) -> State:
         with self._log.reading() as db:
@@ -303,17 +318,6 @@ class Timeline:
 
     def _content(self, db: Connection, entry: Entry) -> Content:
         return content_at(db, self._lineage, entry.content)
-
-    def _difference(self, db: Connection, key: str, old: Point, new: Point) -> tuple[int, Difference] | None:
-        entries = [self._visible(db, key, old), self._visible(db, key, new)]
-        found = difference(*(None if entry is None else self._memory_entry(db, entry) for entry in entries))
-        if found is None:
-            return None
-        return min(entry.birth for entry in entries if entry is not None), found
-
-    def _visible(self, db: Connection, key: str, point: Point) -> Entry | None:
-        entry = entry_at(db, self._lineage, key, point.revision)
-        return entry if entry is not None and is_visible(entry, point.turn) else None
 
     def _seen_holding(self, text: str, key: str, revision: int) -> Point | None:
         """Where agents first saw what `key` held after the batch of `revision`, if `text` was in it."""

@@ -54,7 +54,7 @@ def test_index_and_fold_agree_at_every_revision(long_past: EventLog) -> None:
         for info in long_past.runs():
             past = long_past.lineage(info.run.name)
             for revision in range(info.head.revision + 1):
-                folded = fold(lineage_events(db, past, revision))
+                folded = fold(db, past, revision)
                 assert entries_at(db, past, revision) == sorted(
                     folded.values(), key=lambda entry: entry.birth
                 )
@@ -77,7 +77,7 @@ def test_a_long_lineage_is_read_in_pages(log: EventLog) -> None:
     with log.reading() as db:
         events = list(lineage_events(db, log.lineage("fork")))
         assert [recorded.revision for recorded in events] == list(range(1, 1652))
-        assert len(fold(events)) == 1650
+        assert len(fold(db, log.lineage("fork"))) == 1650
         assert first_difference(db) is None
 
 
