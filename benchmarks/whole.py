@@ -14,7 +14,7 @@ from pathlib import Path
 import turnlog
 from turnlog.eventlog.export import export_lines
 from turnlog.eventlog.integrity import check_log
-from turnlog.projections.fold import fold, lineage_events
+from turnlog.projections import fold
 from turnlog.replay.verification import verify
 
 from .logs import RUN
@@ -34,7 +34,7 @@ def main() -> None:
 
 def _fold(log: turnlog.EventLog) -> None:
     with log.reading() as db:
-        fold(lineage_events(db, log.lineage(RUN)))
+        fold(db, log.lineage(RUN))
 
 
 def _read(log: turnlog.EventLog) -> None:
