@@ -93,10 +93,10 @@ class Fold:
         check(right, "not the run's turn", position)
         self.turn = turn
         if kind == WRITTEN:
-            old = self.alive.get(key)
-            begun = event["recorded_at"] if created_at is None else created_at
-            life, told = (old[2:4], (old[2], None)) if old else ((revision, begun), (None, created_at))
-            check((birth, created_at) == told, "birth and created_at are not those of the life", position)
+            life = (revision, event["recorded_at"] if created_at is None else created_at)
+            if birth is not None:
+                life = self.alive[key][2:4] if key in self.alive else None
+                check(life and (birth, created_at) == (life[0], None), "birth is not the life's", position)
             self.written[revision] = (key, position, *life)
             self.alive[key] = (position, position, *life, expiry)
         elif kind == PUT_BACK:
@@ -119,8 +119,8 @@ def check_columns(event, run, names, runs):
     check((event["payload"], event["encoding"]) == (1, 0), "payload or encoding is unknown", position)
     check(kind != WRITTEN or is_text(event["value"]), "value is not stored as text", position)
     check(len(event["salt"] or bytes(16)) == 16, "the salt has not 16 bytes", position)
-    for column in given & {"key", "agent", "activity"}:
-        known = names.get(event[column], NOTHING)["family"] == run["family"]
+    for column in ("key", "agent", "activity"):
+        known = event[column] is None or names.get(event[column], NOTHING)["family"] == run["family"]
         check(known, f"{column} is no name of the run's family", position)
     try:
         objects = {column: json.loads(event[column]) for column in given & {"metadata", "detail"}}

@@ -118,11 +118,11 @@ class AsyncGroupCommit:
             error = caught
         committed = [waiting for waiting in group if waiting[0].settled]
         left = [waiting for waiting in group if not waiting[0].settled]
-        interrupted = error is not None and not isinstance(error, Exception)
-        if error is None or (interrupted and len(group) > 1):
+        interrupt = None if isinstance(error, Exception) else error
+        if error is None or (interrupt is not None and len(group) > 1):
             self._line.extendleft(reversed(left))
-            # Who raised what no command may is not known: each is decided once more, by itself.
-            self._apart = len(left) if interrupted else 0
+            if interrupt is not None:
+                self._apart = len(left)  # which of them raised what no command may is not known
         else:
             self._answer(left, error)
         if committed:
@@ -132,8 +132,8 @@ class AsyncGroupCommit:
             self._wait()
         else:
             self._next()
-        if interrupted:
-            raise error
+        if interrupt is not None:
+            raise interrupt
 
     def _take(self) -> list[_Waiting]:
         """Those to be decided together, without those who were cancelled while they waited."""

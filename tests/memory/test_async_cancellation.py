@@ -46,7 +46,7 @@ def check_at_rest(log: EventLog, outsider: Any) -> None:
 def test_cancelled_at_any_point_of_a_write(
     disk_log: EventLog, outsider: Any, monkeypatch: pytest.MonkeyPatch, moment: int, place: str
 ) -> None:
-    """So many passes of the loop after it was begun, before or after its commit, during or after its flush."""
+    """So many passes of the loop after it was begun: before its commit, after it, while it is flushed."""
     flush, may_flush = os.fdatasync, threading.Event()
 
     def held_up(descriptor: int) -> None:

@@ -8,7 +8,7 @@ import random
 import struct
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from turnlog.eventlog import (
     Write,
     WriteRefused,
 )
-from turnlog.memory import AsyncEventSourcedStore, AsyncSharedMemory, EventSourcedStore, acting_as
+from turnlog.memory import AsyncEventSourcedStore, EventSourcedStore, acting_as
 from turnlog.projections import first_difference
 
 
@@ -59,7 +59,7 @@ def whole(log: EventLog) -> None:
 
 
 def test_the_writes_of_one_task_are_applied_in_its_order(disk_log: EventLog) -> None:
-    """Among twenty tasks, each sees what it wrote last, and the log has its values in the order it wrote them."""
+    """Among twenty tasks, each sees what it wrote last, and the log has its values in its order."""
     store = AsyncEventSourcedStore(disk_log)
 
     async def work(name: str) -> None:
@@ -133,7 +133,7 @@ def test_each_caller_is_a_batch_of_its_own(disk_log: EventLog) -> None:
 def test_what_cannot_be_stored_fails_alone(
     disk_log: EventLog, monkeypatch: pytest.MonkeyPatch, event: Event, error: type
 ) -> None:
-    """A fact that no check has caught fails its own list; those decided with it stand, and the loop goes on."""
+    """A fact that no check has caught fails its own list; others stand, and the loop is not held up."""
     flush, flushing = os.fdatasync, set[int]()
 
     def noticed(descriptor: int) -> None:
@@ -176,10 +176,7 @@ def test_a_refused_list_fails_alone(disk_log: EventLog, commands: list[Write], e
         with acting_as("somebody"):
             return await asyncio.gather(*map(store.execute, lists), return_exceptions=True)
 
-    try:
-        results = asyncio.run(main())
-    except ValueError:
-        raise
+    results = asyncio.run(main())
     assert type(results.pop(3)) is error
     assert [type(each) for each in results] == [list] * 6
     refusals = [one for one in disk_log.read() if isinstance(one.event, WriteRefused)]
@@ -250,7 +247,7 @@ def test_tasks_and_threads_write_through_one_log(disk_log: EventLog) -> None:
         thread.join()
     for name, count in progress.items():
         assert [one.event.value for one in disk_log.read(key=name)] == [str(each) for each in range(count)]
-    assert min(progress.values()) >= max(progress.values()) / 50, progress
+    assert min(progress.values()) >= max(progress.values()) / 20, progress
     whole(disk_log)
 
 
