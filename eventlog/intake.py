@@ -10,7 +10,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from .batch import INSERT_EVENT, INSERT_NAME, INSERT_RUN
-from .chain import NO_PARENT, content_commitment, event_hash, framed_commitment, genesis_hash, name_commitment
+from .chain import (
+    NO_PARENT,
+    SALT_SIZE,
+    content_commitment,
+    event_hash,
+    framed_commitment,
+    genesis_hash,
+    name_commitment,
+)
 from .driver import Connection
 from .errors import BadImport, RunExists
 from .export import EXPORT_COLUMNS, EXPORT_VERSION, NAME_COLUMNS
@@ -137,7 +145,7 @@ class _Intake:
                 if facts["version"] != EXPORT_VERSION:
                     raise self._bad(f"export version {facts['version']} is not known; upgrade turnlog")
             case "name":
-                self._names[facts["id"]] = _Name(_stored(facts["text"]), bytes.fromhex(facts["salt"]))
+                self._names[facts["id"]] = _Name(_stored(facts["text"]), _salt(facts["salt"]))
             case "run":
                 self._offered[facts["uid"]] = facts
             case "event":
@@ -186,7 +194,7 @@ class _Intake:
         value, metadata = columns.get("value"), columns.get("metadata")
         committed = None
         if "salt" in columns:
-            columns["salt"] = bytes.fromhex(columns["salt"])
+            columns["salt"] = _salt(columns["salt"])
             committed = content_commitment(columns["salt"], value, metadata)
         framed = EXPORT_COLUMNS[EXPORT_COLUMNS.index("content") : EXPORT_COLUMNS.index("hash")]
         frame: list[Any] = [columns[column] for column in EXPORT_COLUMNS[: EXPORT_COLUMNS.index("key")]]
@@ -295,6 +303,14 @@ class _Intake:
 
     def _bad(self, what: str) -> BadImport:
         return BadImport(f"line {self._line}: {what}; nothing was imported")
+
+
+def _salt(digits: str) -> bytes:
+    """A salt; of another length it could take in a part of what it is to salt."""
+    salt = bytes.fromhex(digits)
+    if len(salt) != SALT_SIZE:
+        raise ValueError(f"a salt has {len(salt)} bytes instead of {SALT_SIZE}")
+    return salt
 
 
 def _stored(portable: str | dict[str, str]) -> str | bytes:

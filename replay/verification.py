@@ -11,6 +11,8 @@ from ..eventlog.integrity import Problem, check_log
 from ..eventlog.runs import read_head, run_at
 from ..projections import first_difference
 
+_IN_STEP = "select 1 from projections where name = 'entries' and stale_from is null"
+
 __all__ = ["Problem", "RunHead", "Verification", "verify"]
 
 
@@ -77,8 +79,8 @@ def _problems(db: Connection, progress: Callable[[int], None] | None) -> Iterato
         yield problem
     if found:
         return  # a fold of a log that is not in order says nothing about the table
-    if db.execute("select 1 from sqlite_schema where name = 'entries'").fetchone() is None:
-        return
+    if db.execute(_IN_STEP).fetchone() is None:
+        return  # there is no table of entries, or the file itself says that it is behind
     try:
         difference = first_difference(db)
     except Corrupt as error:

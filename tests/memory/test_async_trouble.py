@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -318,7 +319,52 @@ def test_an_interrupt_within_a_step_leaves_nobody_hanging(
         loop.close()
 
 
+def test_ctrl_c_ends_a_loop_with_writes_under_way(disk_log: EventLog, outsider: Any) -> None:
+    """`asyncio.run` ends with `KeyboardInterrupt`, each write is there or is not, and the log goes on."""
+    store = AsyncEventSourcedStore(disk_log)
+    acknowledged: list[int] = []
+
+    async def work(number: int) -> None:
+        while True:
+            acknowledged.append(await store.set(f"k{number}", "v"))
+            if len(acknowledged) == 500:
+                signal.raise_signal(signal.SIGINT)
+
+    async def main() -> None:
+        await asyncio.gather(*map(work, range(40)))
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    outsider.execute("begin immediate")
+    outsider.execute("rollback")
+    assert set(acknowledged) <= {one.position for one in disk_log.read()}
+    assert asyncio.run(store.set("afterwards", "v")) > max(acknowledged)
+
+
 # -- the end
+
+
+@_FLUSHED_BY_US
+def test_a_loop_that_is_closed_while_a_flush_is_out(
+    disk_log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is left to be answered; that hurts nobody, and the log goes on in another loop."""
+    flush, may_flush = os.fdatasync, threading.Event()
+
+    def held_up(descriptor: int) -> None:
+        assert may_flush.wait(20)
+        flush(descriptor)
+
+    async def main() -> None:
+        write = asyncio.create_task(AsyncEventSourcedStore(disk_log).set("k", "v"))
+        while await AsyncEventSourcedStore(disk_log).get("k") is None:
+            await asyncio.sleep(0)
+        assert not write.done()
+
+    monkeypatch.setattr(os, "fdatasync", held_up)
+    asyncio.run(main())
+    may_flush.set()  # what goes wrong in the worker now makes the test fail
+    assert asyncio.run(AsyncEventSourcedStore(disk_log).set("k", "v")) == 2
 
 
 _ENDS_WITH_WRITES_IN_LINE = """
@@ -344,8 +390,9 @@ print("end", flush=True)
 """
 
 
-@pytest.mark.parametrize("loop", ["closed", "left as it is"])
-@pytest.mark.parametrize("passes", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("passes", "loop"), [(1, "closed"), (2, "closed"), (3, "closed"), (2, "left as it is")]
+)
 def test_a_loop_that_ends_with_writes_in_line(tmp_path: Path, passes: int, loop: str) -> None:
     """The log can still be written, the process ends at once and quietly, and leaves no write half done."""
     path = tmp_path / "team.db"
@@ -469,7 +516,7 @@ def test_a_process_that_forks_after_its_tasks_have_written(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork()")
-@pytest.mark.parametrize("passes", [0, 1, 2, 3])
+@pytest.mark.parametrize("passes", [1, 2])
 def test_a_process_that_forks_while_its_tasks_write(tmp_path: Path, passes: int) -> None:
     """The tasks of the parent go on; the child has none of their writes, and writes for itself."""
     path = tmp_path / "team.db"
