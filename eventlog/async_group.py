@@ -184,12 +184,12 @@ class AsyncGroupCommit:
         self._next()
 
     def _answer(self, group: list[_Waiting], error: BaseException | None) -> None:
-        for _, answer, _ in group:
+        for request, answer, _ in group:
             self._room.release()
             if answer.done():
                 continue
-            if error is None:
-                answer.set_result(None)
+            if error is None or (request.settled and request.error is not None):
+                answer.set_result(None)  # one that failed alone is told so, whatever became of its neighbours
             elif isinstance(error, Exception):
                 answer.set_exception(own(error))
             else:

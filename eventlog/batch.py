@@ -21,11 +21,11 @@ from .chain import (
     genesis_hash,
     name_commitment,
 )
-from .codec import PAYLOAD_VERSION, REFUSED, encode
+from .codec import CODES, PAYLOAD_VERSION, REFUSED, encode
 from .commands import Command
 from .driver import Connection
 from .entry import Content, Entry
-from .events import EntryWritten, Event, Recorded, Seal
+from .events import EntryRestored, EntryWritten, Event, Recorded, Seal
 from .evolve import evolve
 from .projection import Step
 from .runs import NEWEST_REVISION, Lineage, Run, Segment, hash_at
@@ -84,6 +84,7 @@ values (?, ?, ?, ?, ?, ?, ?, nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), nul
 
 _ABSENT = (NO_NUMBER, framed_commitment(None))
 _NO_BYTES = bytearray()
+_RESTORED = CODES[EntryRestored]
 
 
 class Pages:
@@ -198,6 +199,8 @@ class Batch:
         kind, name, value, metadata, salt, content, expires_at_turn, birth, created_at, detail, turn = encode(
             event, salt
         )
+        if kind == _RESTORED and not (birth or 0) <= (content or 0) <= self._revision:
+            raise ValueError(f"revision {content} of run {self._run.name!r} is not in its past")
         if turn is not None:
             self._turn = turn
         key, key_frame = _ABSENT if name is None else self._name(name)
@@ -305,7 +308,8 @@ class Batch:
             before = hash_at(self._db, parent, revision)
         run = Run(ident, uid, name, family, parent, revision, self._now)
         past = Lineage(run, (Segment(ident, revision, NEWEST_REVISION), *(source or ())))
-        self._end = RunTail(past, revision, 0 if fork is None else fork.turn, b"")
+        names = self._tail.names(family)
+        self._end = RunTail(past, revision, 0 if fork is None else fork.turn, b"", names)
         interned = self._name(name)
         self._end.hash = genesis_hash(uid, interned.commitment, self._now, before)
         self._new_run = (ident, uid, interned.id, family, parent, revision, self._now)

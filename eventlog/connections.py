@@ -93,7 +93,7 @@ class Connections:
             self._reading_threads.remove(thread)
             if self._abandoned:
                 processes.keep([db])
-            elif self._closed:
+            elif self._closed or db.in_transaction:  # whoever borrows next must not see a past moment
                 db.close()
             else:
                 self._readers.append(db)

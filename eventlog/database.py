@@ -165,7 +165,7 @@ class Database:
 
         Raises:
             sqlite3.OperationalError: busy beyond the limit, or anything else.
-            OutcomeUnknown: a flush has failed, so that nothing more is written.
+            StorageError: an earlier flush has failed, so that nothing more is written.
         """
         self._refuse_if_broken()
         if db.in_transaction:  # an interrupt hit an earlier one while it was being rolled back
@@ -215,8 +215,11 @@ class Database:
             return
         with self._flushing:
             # After a failure the system may take lost pages for written, and let the next flush succeed.
-            self._refuse_if_broken()
+            if self._broken is not None:
+                raise OutcomeUnknown(*self._broken.args) from self._broken
             try:
+                if self._wal is not None and os.fstat(self._wal).st_nlink == 0:
+                    self._wal = os.close(self._wal)  # the log was closed by all since, and its WAL removed
                 if self._wal is None:
                     self._wal = os.open(f"{self._file}-wal", os.O_RDWR | os.O_CLOEXEC)
                 os.fdatasync(self._wal)
@@ -263,7 +266,14 @@ class Database:
 
     def _refuse_if_broken(self) -> None:
         if self._broken is not None:
-            raise OutcomeUnknown(*self._broken.args) from self._broken
+            raise StorageError(
+                f"{self.shown}: an earlier flush failed, so nothing more is written here; open the log again"
+            ) from self._broken
+
+    def __del__(self) -> None:
+        """Close what a log that was never closed left open."""
+        if getattr(self, "_wal", None) is not None:
+            os.close(cast("int", self._wal))
 
     def _find(self, *, create: bool) -> tuple[int, int]:
         """Device and inode of the file, which is made if it may be."""

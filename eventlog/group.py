@@ -22,20 +22,36 @@ MAX_GROUP = 1024
 
 
 class _Place:
-    """A caller's place in the line."""
+    """A caller's place in the line.
 
-    __slots__ = ("done", "failed", "request", "woken")
+    Attributes:
+        leads: it is its turn to commit, for itself and those behind. Given and taken under the line's mutex.
+        answered: somebody else committed for it, or failed to.
+        failed: why its whole group failed.
+        woken: held while the caller is to sleep.
+    """
+
+    __slots__ = ("answered", "failed", "leads", "request", "woken")
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.done = False  # answered, by whoever led
-        self.failed: BaseException | None = None  # why its whole group failed
+        self.leads = self.answered = False
+        self.failed: BaseException | None = None
         self.woken = threading.Lock()
         self.woken.acquire()
+
+    def wake(self) -> None:
+        """Let its caller go on; once or more often."""
+        if self.woken.locked():
+            self.woken.release()
 
 
 class GroupCommit:
     """The line of callers who want to append.
+
+    An interrupt (Ctrl-C) can come at any point. What was granted to a place is therefore said in it, under
+    the mutex, before its caller is woken, and everything that passes on the lead can be done twice. Should
+    two ever lead at once, they take turns at committing.
 
     Args:
         commit: decides, appends and commits requests in one transaction, and returns when they are durable.
@@ -46,7 +62,7 @@ class GroupCommit:
         self._commit = commit
         self._mutex = threading.Lock()
         self._line: deque[_Place] = deque()
-        self._led = False
+        self._leader: _Place | None = None
 
     def submit(self, request: Request) -> None:
         """Return when `request` has been decided and, if it stands, is durable.
@@ -54,75 +70,76 @@ class GroupCommit:
         Raises:
             TurnlogError: its group's transaction failed; nothing of the request was written.
         """
-        alone = False
-        place = None
+        place = _Place(request)
+        group = [place]
         try:
             with self._mutex:
-                alone = not self._led
-                if alone:
-                    self._led = True
+                if self._leader is None:
+                    place.leads, self._leader = True, place
                 else:
-                    place = _Place(request)
                     self._line.append(place)
-            if place is None:
-                self._commit((request,))
+            if not place.leads:
+                place.woken.acquire()
+            if place.leads:
+                self._lead(group)
         finally:
-            if alone:
-                self._pass_on()
-        if place is not None:
-            self._wait(place)
-
-    def _wait(self, place: _Place) -> None:
-        try:
-            place.woken.acquire()
-        except BaseException:  # Ctrl-C in the middle of waiting
-            self._leave(place)
-            raise
-        if not place.done:
-            self._lead(place)
+            _surely(lambda: self._leave(group))
         if place.failed is not None:
             raise place.failed
 
-    def _lead(self, first: _Place) -> None:
+    def _lead(self, group: list[_Place]) -> None:
         """Commit for oneself and for those behind."""
-        group = [first]
+        with self._mutex:
+            while self._line and len(group) < MAX_GROUP:
+                if not self._line[0].leads:  # else it is our own, which an interrupt left there
+                    group.append(self._line[0])
+                self._line.popleft()
         try:
-            with self._mutex:
-                group += [self._line.popleft() for _ in range(min(len(self._line), MAX_GROUP - 1))]
             self._commit([place.request for place in group])
         except Exception as error:  # noqa: BLE001 - handed to every caller concerned, who raises it
             for place in group:
                 if not place.request.settled:
                     place.failed = own(error)
                     place.request.settled = True
-        finally:
-            # What is not settled was not written, because this thread was interrupted: it is tried again.
-            again = [place for place in group[1:] if not place.request.settled]
-            with self._mutex:
-                self._line.extendleft(reversed(again))
-            for place in group[1:]:
-                if place.request.settled:
-                    place.done = True
-                    place.woken.release()
-            self._pass_on()
 
-    def _pass_on(self) -> None:
-        """Let the first in line lead; nobody if there is none."""
+    def _leave(self, group: list[_Place]) -> None:
+        """Go: answer those one has led, and pass on the lead, or give up one's place in the line."""
+        place = group[0]
         with self._mutex:
-            if self._line:
-                self._line.popleft().woken.release()
-            else:
-                self._led = False
-
-    def _leave(self, place: _Place) -> None:
-        """Give up a place in the line; if it has been taken along already, see that the line goes on."""
-        with self._mutex:
-            if place in self._line:
+            while len(group) > 1:
+                other = group[-1]
+                if other.request.settled:
+                    other.answered = True
+                    other.wake()
+                elif other not in self._line:
+                    # Not written, because this thread was interrupted: it is tried again, without us.
+                    self._line.appendleft(other)
+                group.pop()
+            if place.leads:
+                # Whom the lead is given next is taken out of the line only once he has it.
+                following = self._line[0] if self._line else None
+                self._leader = following
+                if following is not None:
+                    following.leads = True
+                    following.wake()
+                    self._line.popleft()
+                place.leads = False
+            elif not place.answered and place in self._line:
                 self._line.remove(place)
-                return
-        place.woken.acquire()
-        if not place.done:
-            self._pass_on()
+
+
+def _surely(action: Callable[[], None]) -> None:
+    """Carry out what can be done twice, again if an interrupt breaks it off; then let the interrupt go on."""
+    interrupt: BaseException | None = None
+    while True:
+        try:
+            action()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            interrupt = error
+        else:
+            break
+    if interrupt is not None:
+        raise interrupt
 
 
 def own(error: Exception) -> Exception:

@@ -321,10 +321,11 @@ class EventLog:
 
     def _renew(self) -> None:
         """In a forked child: the parent's lines are not ours."""
-        if self._process != os.getpid():
-            self._process = os.getpid()
+        process = os.getpid()
+        if self._process != process:
             self._group = GroupCommit(self._writer.commit)
             self._async_groups = {}
+            self._process = process  # last, since another thread may ask meanwhile
 
     def _async_group(self) -> AsyncGroupCommit:
         """The line of the running loop."""

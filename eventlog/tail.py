@@ -1,7 +1,7 @@
 """What this process remembers of the end of the log, so that a write reads nothing it knows already.
 
-It holds as long as nobody else has written, which SQLite tells by `PRAGMA data_version`; a transaction that
-fails forgets it all. Nothing here is more than a copy of what the tables say.
+It holds as long as nobody else has written, which SQLite tells by `PRAGMA data_version`. Nothing here is more
+than a copy of what the tables say.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ _LAST_POSITION = "select coalesce(max(position), 0) from events"
 _LAST_NAME = "select coalesce(max(id), 0) from names"
 _LAST_RUN = "select coalesce(max(id), 0) from runs"
 _NAME = "select id, commitment from names where text = ? and family = ?"
+
+MAX_RUNS = 1_000
+"""Runs remembered before all of them are forgotten."""
 
 MAX_ENTRIES = 100_000
 """Entries, and names, remembered for one run before it is forgotten and read anew."""
@@ -48,19 +51,21 @@ class RunTail:
         recorded_upto: the newest revision that is in the table; later ones are about to be written.
         entries: what keys hold now, as far as somebody asked.
         contents: the texts written by events that are not in the table yet, by revision.
-        names: the family's interned names, as far as somebody asked.
+        names: the interned names of its family, as far as somebody asked; shared by the family's runs.
     """
 
     __slots__ = ("contents", "entries", "hash", "lineage", "names", "recorded_upto", "revision", "turn")
 
-    def __init__(self, past: Lineage, revision: int, turn: int, newest: bytes) -> None:
+    def __init__(
+        self, past: Lineage, revision: int, turn: int, newest: bytes, names: dict[str, Name]
+    ) -> None:
         self.lineage = past
         self.revision = self.recorded_upto = revision
         self.turn = turn
         self.hash = newest
         self.entries: dict[str, Entry | None] = {}
         self.contents: dict[int, Content] = {}
-        self.names: dict[str, Name] = {}
+        self.names = names
 
     @property
     def run(self) -> Run:
@@ -110,30 +115,42 @@ class RunTail:
 class Tail:
     """The end of the file.
 
+    It is trusted only from the end of a transaction that succeeded (`hold`) to the beginning of the next
+    (`refresh`). So whatever breaks a transaction off, and wherever, what it left here is not believed.
+
     Attributes:
         position: the newest position.
         last_name, last_run: the greatest number given to a name, to a run.
     """
 
     def __init__(self) -> None:
-        self._data_version = -1
+        self._data_version = self._begun_at = -1
         self._runs: dict[str, RunTail] = {}
+        self._names: dict[int, dict[str, Name]] = {}
         self.position = self.last_name = self.last_run = 0
 
     def forget(self) -> None:
-        """A transaction failed, or something else wrote: remember nothing."""
+        """Something else wrote: remember nothing."""
         self._data_version = -1
+
+    def hold(self) -> None:
+        """The transaction was committed: what is remembered is so."""
+        if len(self._runs) > MAX_RUNS:
+            self._runs.clear()
+            self._names.clear()
+        self._data_version = self._begun_at
 
     def refresh(self, db: Connection) -> bool:
         """Call right after BEGIN: drop what is no longer true; whether somebody else may have written."""
         (version,) = db.execute(_DATA_VERSION).fetchone()
-        if version == self._data_version:
+        known, self._data_version, self._begun_at = self._data_version, -1, version
+        if version == known:
             return False
         self._runs.clear()
+        self._names.clear()
         (self.position,) = db.execute(_LAST_POSITION).fetchone()
         (self.last_name,) = db.execute(_LAST_NAME).fetchone()
         (self.last_run,) = db.execute(_LAST_RUN).fetchone()
-        self._data_version = version
         return True
 
     def run(self, db: Connection, name: str) -> RunTail | None:
@@ -144,8 +161,13 @@ class Tail:
             if run is None:
                 return None
             head = read_head(db, run.id)
-            known = self._runs[name] = RunTail(lineage(db, run), head.revision, head.turn, head.hash)
+            past, names = lineage(db, run), self.names(run.family)
+            known = self._runs[name] = RunTail(past, head.revision, head.turn, head.hash, names)
         return known
+
+    def names(self, family: int) -> dict[str, Name]:
+        """The interned names of a family, as far as somebody asked."""
+        return self._names.setdefault(family, {})
 
     def add(self, tail: RunTail) -> None:
         """A run that begins."""

@@ -227,7 +227,6 @@ class Writer:
                 raise
             # One of them cannot be written, so none was; each gets a transaction of its own.
             for request in requests:
-                request.error = None
                 try:
                     self._commit(db, (request,), patient=patient)
                 except Busy:
@@ -251,10 +250,11 @@ class Writer:
             self._write(db, pages)
             committing = True
             database.commit(db)
+            tail.hold()
             if patient:
                 self.flush()
+            self._settle(requests)
         except BaseException as error:
-            tail.forget()
             if committing and not db.in_transaction and not isinstance(error, Exception):
                 # Ctrl-C came after the commit: it stands, and only its flush may be missing.
                 self.flush()
@@ -264,13 +264,13 @@ class Writer:
             if isinstance(error, driver().Error):
                 raise database.error(error) from error
             raise
-        self._settle(requests)
 
     def _settle(self, requests: Sequence[Request]) -> None:
         for request in requests:
             request.settled = True
 
     def _attempt(self, db: Connection, request: Request, pages: Pages) -> None:
+        request.error = None  # it may have been decided before, in a transaction that came to nothing
         try:
             batch = request.attempt(db, self._tail, self._sources)
         except Exception as error:
@@ -294,7 +294,7 @@ class Writer:
     def _project(self, db: Connection, steps: Sequence[Step]) -> None:
         stale_from = self._stale_from
         for projection in self._projections:
-            if stale_from.get(projection.name) is None:
+            if stale_from.get(projection.name, 0) is None:
                 projection.apply(db, steps)
             else:
                 projection.prepare(db)  # somebody appended without it: it catches up, these steps included

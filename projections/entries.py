@@ -1,26 +1,26 @@
 """The live key-value state of every run, as a table: what stores read.
 
 A row points to the events that hold the text; it copies none. The table is filled inside the append
-transaction and can be dropped and rebuilt at any time.
+transaction and can be dropped and rebuilt at any time. While it is behind the log, because somebody appended
+without it, the history index answers in its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ..eventlog import Corrupt, Entry, EntryWritten, RunForked, Step
-from ..eventlog.driver import Connection
-from ..eventlog.history import entries_at, event_position
-from ..eventlog.runs import Lineage, Run, name_id
+from ..eventlog.driver import Connection, driver
+from ..eventlog.history import Present, entries_at, entry_at, event_position, present_at, present_of
+from ..eventlog.runs import NEWEST_REVISION, Lineage, Run, lineage, name_id
 from ..eventlog.text import read_text, stored_text
 from .fold import fold_runs
 
 __all__ = ["EntriesProjection", "Stored", "read_birth", "read_entries", "read_entry"]
 
 _TABLE = """
-create table if not exists entries (
+create table entries (
     run              integer not null references runs (id),
     key              integer not null references names (id),
     version          integer not null,  -- position of the event that last changed the key
@@ -31,9 +31,9 @@ create table if not exists entries (
     primary key (run, key)
 ) strict, without rowid
 """
-_ORDER = "create unique index if not exists entries_order on entries (run, birth)"
+_ORDER = "create unique index entries_order on entries (run, birth)"
 _VIEW = """
-create view if not exists current_entries as
+create view current_entries as
 select
     run_name.text as run,
     key_name.text as key,
@@ -52,6 +52,9 @@ left join names agent_name on agent_name.id = content.agent
 order by entries.run, entries.birth
 """
 
+_TABLES = (_TABLE, _ORDER, _VIEW)
+_DROPS = ("drop view if exists current_entries", "drop table if exists entries")
+
 _UPSERT = """
 insert into entries (run, key, version, content, birth, created_at, expires_at_turn)
 values (?, ?, ?, ?, ?, ?, ?)
@@ -64,23 +67,39 @@ update entries set version = ?, content = ?, expires_at_turn = nullif(?, {_NO_TU
 """  # noqa: S608 - a constant only
 _DELETE = "delete from entries where run = ? and key = ?"
 
-_SELECT = """
-select names.text, entries.version, entries.birth, entries.created_at, entries.expires_at_turn,
-    events.value, events.metadata
+_NAME = "entries"
+_VERSION = 1
+# Whether the table may be read, as part of the query that reads it, so that both are of the same moment.
+_IN_STEP = f"""
+(select version = {_VERSION} and stale_from is null from projections where name = '{_NAME}')
+"""  # noqa: S608 - constants only
+_COLUMNS = """
+entries.version, entries.birth, entries.created_at, entries.expires_at_turn, events.value, events.metadata
+"""
+# One row in any case.
+_ONE = f"""
+select {_IN_STEP}, {_COLUMNS}
+from (select 1)
+left join names on names.text = ? and names.family = ?
+left join entries on entries.run = ? and entries.key = names.id
+left join events on events.position = entries.content
+"""  # noqa: S608 - constants only
+_BIRTH = f"""
+select {_IN_STEP}, entries.birth
+from (select 1)
+left join names on names.text = ? and names.family = ?
+left join entries on entries.run = ? and entries.key = names.id
+"""  # noqa: S608 - constants only
+_PAGE = f"""
+select {_IN_STEP}, names.text, {_COLUMNS}
 from entries
 join names on names.id = entries.key
 join events on events.position = entries.content
-"""
-_ONE = """
-select entries.version, entries.birth, entries.created_at, entries.expires_at_turn, events.value,
-    events.metadata
-from names
-join entries on entries.run = ? and entries.key = names.id
-join events on events.position = entries.content
-where names.text = ? and names.family = ?
-"""
-_PAGE = f"{_SELECT} where entries.run = ? and entries.birth > ? order by entries.birth limit ?"
-_BIRTH = "select birth from entries where run = ? and key = ?"
+where entries.run = ? and entries.birth > ? order by entries.birth limit ?
+"""  # noqa: S608 - constants only
+_ENDED = f"""
+select {_IN_STEP} and not exists (select 1 from entries where run = ? and birth > ?)
+"""  # noqa: S608 - constants only
 
 _Row = tuple[int | None, ...]
 
@@ -100,17 +119,16 @@ class Stored(NamedTuple):
     metadata: str | None
 
 
-@dataclass(frozen=True, slots=True)
 class EntriesProjection:
     """Keeps the table `entries`; implements `turnlog.eventlog.Projection`."""
 
-    name: str = "entries"
-    version: int = 1
+    __slots__ = ()
+
+    name: ClassVar[str] = _NAME
+    version: ClassVar[int] = _VERSION
 
     def prepare(self, db: Connection) -> None:
         """See `Projection.prepare`: make the tables, and fold the whole log again if they are behind it."""
-        for statement in (_TABLE, _ORDER, _VIEW):
-            db.execute(statement)
         state = db.execute(
             "select version, stale_from from projections where name = ?", (self.name,)
         ).fetchone()
@@ -118,10 +136,11 @@ class EntriesProjection:
             self.rebuild(db)
 
     def rebuild(self, db: Connection) -> None:
-        """Empty the table and fill it with a fold of the whole log."""
-        db.execute("delete from entries")
-        for lineage, entries in fold_runs(db):
-            db.executemany(_UPSERT, [_inherited_row(db, lineage, entry) for entry in entries.values()])
+        """Make the tables anew, whatever they were, and fill them with a fold of the whole log."""
+        for statement in (*_DROPS, *_TABLES):
+            db.execute(statement)
+        for past, entries in fold_runs(db):
+            db.executemany(_UPSERT, [_inherited_row(db, past, entry) for entry in entries.values()])
         db.execute(
             "insert into projections (name, version) values (?, ?)"
             " on conflict (name) do update set version = excluded.version, stale_from = null",
@@ -164,20 +183,62 @@ class EntriesProjection:
 
 def read_entry(db: Connection, run: Run, key: str) -> Stored | None:
     """What `key` of `run` holds now, expired or not; None if nothing."""
-    row = db.execute(_ONE, (run.id, stored_text(key), run.family)).fetchone()
-    return None if row is None else _stored(run, (key, *row))
+    rows = _rows(db, _ONE, (stored_text(key), run.family, run.id))
+    if rows is None:
+        present = present_of(db, lineage(db, run), key, NEWEST_REVISION)
+        return None if present is None else _looked_up(present)
+    row = rows[0]
+    return None if row[1] is None else _stored(run, (key, *row[1:]))
 
 
 def read_entries(db: Connection, run: Run, after: int, limit: int) -> list[Stored]:
-    """At most `limit` living entries born after revision `after`, in birth order."""
-    return [_stored(run, row) for row in db.execute(_PAGE, (run.id, after, limit)).fetchall()]
+    """At most `limit` living entries born after revision `after`, in birth order; negative: all of them.
+
+    Where the table is not to be read, all of them in any case, since the history index has no such order.
+    """
+    rows = _rows(db, _PAGE, (run.id, after, limit))
+    if not rows and limit:  # nothing there, or nothing to be read there
+        ended = _rows(db, _ENDED, (run.id, after))
+        rows = None if ended is None else []
+    if rows is None:
+        found = present_at(db, lineage(db, run), NEWEST_REVISION)
+        return [_looked_up(present) for present in found if present.entry.birth > after]
+    return [_stored(run, row[1:]) for row in rows]
 
 
 def read_birth(db: Connection, run: Run, key: str) -> int | None:
     """The revision at which `key`'s present life began; None if it is not alive."""
-    ident = name_id(db, run.family, key)
-    row = None if ident is None else db.execute(_BIRTH, (run.id, ident)).fetchone()
-    return None if row is None else row[0]
+    rows = _rows(db, _BIRTH, (stored_text(key), run.family, run.id))
+    if rows is None:
+        entry = entry_at(db, lineage(db, run), key, NEWEST_REVISION)
+        return None if entry is None else entry.birth
+    return rows[0][1]
+
+
+def _rows(db: Connection, query: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]] | None:
+    """What `query` finds; None if the table is behind the log, or not as this build makes it."""
+    try:
+        rows = db.execute(query, parameters).fetchall()
+    except driver().OperationalError as error:
+        # A log opened to be read may have no such table, or one with other columns.
+        if getattr(error, "sqlite_errorname", None) != "SQLITE_ERROR":
+            raise
+        return None
+    return None if rows and not rows[0][0] else rows
+
+
+def _looked_up(present: Present) -> Stored:
+    """What the history index says, which is right at any time, and slower."""
+    entry, content = present
+    return Stored(
+        entry.key,
+        entry.version,
+        entry.birth,
+        entry.created_at,
+        entry.expires_at_turn,
+        content.value,
+        content.metadata,
+    )
 
 
 def _stored(run: Run, row: tuple[Any, ...]) -> Stored:
@@ -200,7 +261,7 @@ def _row(db: Connection, step: Step, key: int, entry: Entry) -> _Row:
     newest = step.recorded[-1]
     # Positions of a batch follow each other, so those of its own events need no look-up.
     offset = newest.revision - entry.content
-    if offset < len(step.recorded):
+    if 0 <= offset < len(step.recorded):
         content = newest.position - offset
     else:
         content = event_position(db, step.lineage, entry.content)

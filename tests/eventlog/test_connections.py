@@ -116,7 +116,7 @@ def test_a_flush_that_fails_leaves_the_outcome_open_and_ends_writing(
         with pytest.raises(OutcomeUnknown, match="could not be flushed"):
             log.execute([Write("k", "perhaps")], run="main")
         monkeypatch.undo()
-        with pytest.raises(OutcomeUnknown, match="opened again"):
+        with pytest.raises(StorageError, match="open the log again"):
             log.execute([Write("k", "refused")], run="main")
     with EventLog(path) as log:
         log.execute([Write("k", "after")], run="main")

@@ -1,0 +1,122 @@
+"""Group commit of threads: what an interrupt, wherever it comes, must not do to the others in line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import turnlog
+from turnlog.eventlog import AdvanceTurn, CompareAndSet, EventLog, Write
+from turnlog.eventlog.batch import Actor
+from turnlog.eventlog.group import GroupCommit
+from turnlog.eventlog.writer import Commands
+from turnlog.projections import first_difference
+from turnlog.replay.verification import verify
+
+_INTERRUPTED = """
+import _thread, sys, threading, time, turnlog
+from turnlog.eventlog import Write
+with turnlog.open(sys.argv[1], durability="os") as log:
+    stop, interrupts = threading.Event(), 0
+    def work(name):
+        while not stop.is_set():
+            log.execute([Write(name, "v")], run="main")
+    def interrupt():
+        while not stop.wait(0.003):
+            _thread.interrupt_main()
+    threads = [threading.Thread(target=work, args=(f"k{n}",)) for n in range(6)]
+    threads.append(threading.Thread(target=interrupt))
+    [thread.start() for thread in threads]
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        try:
+            while time.monotonic() < end:
+                log.execute([Write("main", "v")], run="main")
+        except KeyboardInterrupt:
+            interrupts += 1
+    while True:
+        try:
+            stop.set()
+            [thread.join() for thread in threads]
+            break
+        except KeyboardInterrupt:
+            interrupts += 1
+    log.execute([Write("after", "v")], run="main")
+    assert interrupts > 20, interrupts
+"""
+
+
+def test_interrupts_of_one_thread_leave_the_line_going(tmp_path: Path) -> None:
+    """A thread that is interrupted again and again, in line or in the lead, stops nobody."""
+    path = tmp_path / "team.db"
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED, str(path)],
+        timeout=60,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    with turnlog.open(path) as log:
+        assert verify(log).ok
+        assert list(log.read(key="after"))
+
+
+def test_a_request_decided_again_forgets_its_first_answer(tmp_path: Path) -> None:
+    """Of two attempts at a request, of which the first came to nothing, only the second is told."""
+    with EventLog(tmp_path / "team.db") as log:
+        log.execute([Write("k", "v")], run="main")
+        request = Commands("main", (CompareAndSet("k", "v", "w"),), Actor())
+        request.error = ValueError("from an attempt before")
+        GroupCommit(log._writer.commit).submit(request)
+        assert request.error is None
+        assert request.outcomes == [True]
+
+
+def test_runs_of_one_family_may_write_the_same_new_key_at_once(tmp_path: Path) -> None:
+    """A name is interned once for the whole family, also when two of its runs bring it in one transaction."""
+    with turnlog.open(tmp_path / "team.db") as log:
+        log.execute([Write("k", "v")], run="main")
+        log.fork("main", 1, run="fork", turn=0)
+        commits: list[int] = []
+        commit = log._writer._commit
+
+        def counted(db: Any, requests: Any, *, patient: bool) -> None:
+            commits.append(len(requests))
+            commit(db, requests, patient=patient)
+
+        log._writer._commit = counted  # type: ignore[method-assign]
+        requests = [Commands(run, (Write("new", run),), Actor()) for run in ("main", "fork")]
+        log._writer.commit(requests)
+        assert commits == [2]
+        assert [request.outcomes for request in requests] == [[3], [4]]
+        with log.reading() as db:
+            assert first_difference(db) is None
+
+
+def test_what_an_interrupted_leader_had_committed_is_not_done_twice(tmp_path: Path) -> None:
+    """Ctrl-C that comes right after the commit: the others are answered, their turns counted once."""
+    with EventLog(tmp_path / "team.db") as log:
+        writer = log._writer
+        flush = writer.flush
+        interrupted = threading.Event()
+
+        def interrupt_once() -> None:
+            flush()
+            if not interrupted.is_set():
+                interrupted.set()
+                raise KeyboardInterrupt
+
+        writer.flush = interrupt_once  # type: ignore[method-assign]
+        requests = [Commands("main", (AdvanceTurn(),), Actor()) for _ in range(3)]
+        with suppress(KeyboardInterrupt):
+            writer.commit(requests)
+        assert interrupted.is_set()
+        assert all(request.settled for request in requests)
+        head = log.head("main")
+        assert head is not None
+        assert head.turn == 3
