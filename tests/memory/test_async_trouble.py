@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import turnlog
-from turnlog.eventlog import Busy, Closed, EventLog, Limits, OutcomeUnknown, StorageError
+from turnlog.eventlog import Busy, Closed, Conflict, EventLog, Limits, OutcomeUnknown, StorageError
 from turnlog.memory import AsyncEventSourcedStore, EventSourcedStore
 from turnlog.projections import first_difference
 
@@ -75,15 +75,15 @@ def test_the_loop_goes_on_while_another_process_holds_the_lock(disk_log: EventLo
 
         async def main() -> tuple[list[Any], float]:
             writes = asyncio.gather(*(store.set(f"k{number}", "v") for number in range(300)))
-            asyncio.get_running_loop().call_later(0.3, let_go)
+            asyncio.get_running_loop().call_later(2, let_go)
             began = time.perf_counter()
             versions, worst = await lateness(writes)
-            assert time.perf_counter() - began > 0.25
+            assert time.perf_counter() - began > 1.9
             return versions, worst
 
         versions, worst = asyncio.run(main())
     assert versions == list(range(1, 301))
-    assert worst < 0.05, "something held up the loop"
+    assert worst < 1, "the loop waited for the lock"  # how late it is in earnest, the benchmark says
 
 
 def test_every_writer_waits_for_the_lock_as_long_as_was_said(tmp_path: Path) -> None:
@@ -156,7 +156,8 @@ def test_a_flush_that_fails_is_told_to_all_whom_it_concerns(
         async def main() -> list[Any]:
             await store.set("k", "before")
             monkeypatch.setattr(os, "fdatasync", failing)
-            writes = [store.set(f"k{number}", "perhaps") for number in range(300)]
+            writes: list[Awaitable[Any]] = [store.set(f"k{number}", "perhaps") for number in range(300)]
+            writes[5] = store.execute([Write("k", "conflict", expected_version=9)])
             results = await asyncio.gather(*writes, return_exceptions=True)
             monkeypatch.undo()
             results += await asyncio.gather(store.set("k", "refused"), return_exceptions=True)
@@ -164,8 +165,9 @@ def test_a_flush_that_fails_is_told_to_all_whom_it_concerns(
             return results
 
         results = asyncio.run(main())
+        assert type(results[5]) is Conflict, "this one was refused, whatever became of its neighbours"
         unknown = [number for number, each in enumerate(results) if isinstance(each, OutcomeUnknown)]
-        assert unknown == list(range(128)), "one group was committed"
+        assert unknown == [number for number in range(128) if number != 5], "one group was committed"
         assert {type(each) for each in results[128:]} == {StorageError}
     with turnlog.open(path) as log:
         assert asyncio.run(AsyncEventSourcedStore(log).set("k", "after")) == 130
