@@ -62,6 +62,10 @@ class Connections:
         self._reading_threads: list[int] = []  # one item for each connection lent
         self._closed = False
         self._abandoned = False
+        self._pausing_thread: int | None = None  # the one that is forking; then nothing is open
+        if processes.is_inherited(database.identity):  # the process was forked since `first` was made
+            processes.keep([first])
+            raise StorageError(processes.refusal(database.shown))
         processes.watch(self)
 
     def reading(self) -> Reading:
@@ -135,8 +139,8 @@ class Connections:
         with self._writing, self._pool:
             if not self._closed:
                 self._closed = True
-                processes.forget(self)
                 self._release()
+                processes.forget(self)
 
     def in_use_here(self) -> bool:
         """Whether this very thread is reading or writing, so that it must not wait for itself to end."""
@@ -144,27 +148,42 @@ class Connections:
         return self._writing_thread == thread or thread in self._reading_threads
 
     def pause(self) -> bool:
-        """Before a fork: close everything and let nobody in, unless it is in use; whether that was done."""
+        """Before a fork: close everything and let nobody in, unless it is in use; whether that is done."""
+        thread = threading.get_ident()
+        if self._pausing_thread == thread:
+            return True
         if not self._writing.acquire(blocking=False):
             return False
-        if not self._pool.acquire(blocking=False):
-            self._writing.release()
-            return False
-        if self._reading_threads:
-            self.resume()
-            return False
-        self._release()
-        return True
+        try:
+            if not self._pool.acquire(blocking=False):
+                return False
+            try:
+                if not self._reading_threads:
+                    self._release()
+                    self._pausing_thread = thread  # last: it says that nothing is open
+                    return True
+            finally:
+                if self._pausing_thread is None:
+                    self._pool.release()
+        finally:
+            if self._pausing_thread is None:
+                self._writing.release()
+        return False
 
     def resume(self) -> None:
-        """After a fork, on both sides: let everybody in again."""
-        self._pool.release()
-        self._writing.release()
+        """After a fork, in the parent: let everybody in again, if this thread has paused it."""
+        if self._pausing_thread == threading.get_ident():
+            self._pausing_thread = None
+            self._pool.release()
+            self._writing.release()
 
-    def renew(self) -> None:
-        """In a child: forget what threads of the parent may have held."""
+    def renew(self) -> bool:
+        """In a child: forget what threads of the parent may have held, if it was paused; whether it was."""
+        if self._pausing_thread is None:
+            return False
+        self._new_locks()
         self._database.renew()
-        self._nobody_knocks = _set_event()
+        return True
 
     def abandon(self) -> tuple[tuple[int, int], list[Connection]]:
         """In a child, where the parent could not pause: never work again.
@@ -173,8 +192,7 @@ class Connections:
             The file's device and inode, and the inherited connections, to be kept and never closed.
         """
         self._abandoned = True
-        self._writing, self._pool = threading.Lock(), threading.Lock()
-        self._nobody_knocks = _set_event()
+        self._new_locks()
         inherited = self._readers if self._writer is None else [self._writer, *self._readers]
         self._writer, self._readers = None, []
         return self._database.identity, inherited
@@ -190,6 +208,11 @@ class Connections:
             return action(self._writer)
         finally:
             self._writing_thread = None
+
+    def _new_locks(self) -> None:
+        self._writing, self._pool = threading.Lock(), threading.Lock()
+        self._nobody_knocks = _set_event()
+        self._pausing_thread = None
 
     def _check(self) -> None:
         if self._closed:

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from .driver import Connection
+from .errors import Corrupt
 from .log import EventLog
+from .run_integrity import is_text
 from .runs import NEWEST_REVISION, Lineage
 from .text import json_text
 
@@ -64,6 +66,7 @@ def export_lines(log: EventLog, run: str | None = None) -> Iterator[str]:
 
     Raises:
         NotFound: there is no such run.
+        Corrupt: the log is damaged.
     """
     past = None if run is None else log.lineage(run)
     return _Export(log, past).lines()
@@ -79,15 +82,8 @@ class _Export:
         self._named: set[int] = set()
 
     def lines(self) -> Iterator[str]:
-        with self._log.reading() as db:
-            (last,) = db.execute("select coalesce(max(position), 0) from events").fetchone()
-            runs = db.execute(_RUNS).fetchall()
-            wanted = None if self._past is None else {segment.run for segment in self._past.segments}
-            self._uids = {ident: uid for ident, uid, *_ in runs}
-            yield json_text({"kind": "turnlog-export", "version": EXPORT_VERSION})
-            for row in runs:
-                if wanted is None or row[0] in wanted:
-                    yield from self._run(db, row)
+        last, beginning = self._beginning()
+        yield from beginning
         heads: dict[str, str] = {}
         count = 0
         for table in self._pages(last):
@@ -97,6 +93,23 @@ class _Export:
             count += len(table)
             heads.update({self._uids[row[1]]: row[-1].hex() for row in table})
         yield json_text({"kind": "end", "events": count, "heads": heads})
+
+    def _beginning(self) -> tuple[int, list[str]]:
+        """The last position to export, and the lines before the first event: all from one moment."""
+        wanted = None if self._past is None else {segment.run for segment in self._past.segments}
+        lines = [json_text({"kind": "turnlog-export", "version": EXPORT_VERSION})]
+        with self._log.reading() as db:
+            db.execute("begin")
+            try:
+                (last,) = db.execute("select coalesce(max(position), 0) from events").fetchone()
+                runs = db.execute(_RUNS).fetchall()
+                self._uids = {ident: uid for ident, uid, *_ in runs}
+                for row in runs:
+                    if wanted is None or row[0] in wanted:
+                        lines += self._run(db, row)
+            finally:
+                db.execute("rollback")
+        return last, lines
 
     def _pages(self, last: int) -> Iterator[list[tuple[Any, ...]]]:
         """The events as rows, page by page: in the order of the file, or of the lineage."""
@@ -148,13 +161,18 @@ class _Export:
         for column in ("value", "idempotency_key"):
             if column in event:
                 event[column] = _portable(event[column])
+        if run not in self._uids:
+            raise Corrupt(f"run number {run} is missing; `turnlog verify` says more")
         yield json_text({"kind": "event", "run": self._uids[run], **event})
 
     def _name(self, db: Connection, ident: int) -> Iterator[str]:
         if ident in self._named:
             return
         self._named.add(ident)
-        family, text, salt = db.execute(_NAME, (ident,)).fetchone()
+        row = db.execute(_NAME, (ident,)).fetchone()
+        if row is None or row[0] not in self._uids or not is_text(row[1]) or row[2] is None:
+            raise Corrupt(f"name number {ident} is missing or damaged; `turnlog verify` says more")
+        family, text, salt = row
         facts = {"kind": "name", "id": ident, "family": self._uids[family], "text": _portable(text)}
         yield json_text({**facts, "salt": salt.hex()})
 

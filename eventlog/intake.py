@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 import struct
+import tempfile
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from .batch import INSERT_EVENT, INSERT_NAME, INSERT_RUN
 from .chain import (
@@ -22,42 +24,69 @@ from .chain import (
 from .driver import Connection
 from .errors import BadImport, RunExists
 from .export import EXPORT_COLUMNS, EXPORT_VERSION, NAME_COLUMNS
+from .integrity import check_run
+from .limits import Limits
 from .log import EventLog
+from .run_integrity import FIRST_MS, LAST_MS, is_text
 from .runs import find_run, genesis, hash_at, read_head
 from .text import read_text
 
 __all__ = ["import_lines"]
 
 _PAGE = 512
-_MALFORMED = (KeyError, TypeError, AttributeError, ValueError, OverflowError, binascii.Error, struct.error)
+_IN_MEMORY = 16 * 1024 * 1024  # characters of an export; more are kept in a temporary file
+_MALFORMED = (
+    KeyError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+    binascii.Error,
+    struct.error,
+)
+_UID = re.compile("[0-9a-f]{32}")
 
 _RUN_BY_UID = "select id, family from runs where uid = ?"
 _NAME = "select id, commitment from names where text = ? and family = ?"
 _NEXT_RUN = "select coalesce(max(id), 0) + 1 from runs"
 _NEXT_NAME = "select coalesce(max(id), 0) + 1 from names"
+_REVISION = "select revision from events where position = ?"
 
 
 def import_lines(log: EventLog, lines: Iterable[str], run: str | None = None) -> list[str]:
-    """Take in an export, all or nothing, checking every hash on the way.
+    """Take in an export, all or nothing, checking every hash and every rule that `verify` knows.
 
     A run that is here already must be the same as far as it goes; what the export knows more is appended.
 
     Args:
-        log: the log to write to; it must hold no run yet, unless `run` is given.
-        lines: the export, line by line.
+        log: the log to write to, whose limits hold; it must hold no run yet, unless `run` is given.
+        lines: the export, line by line. They are read to their end before anybody is kept from writing.
         run: only this run of the export, with its ancestors.
 
     Returns:
         Names of the runs in question, oldest first.
 
     Raises:
-        BadImport: malformed, incomplete, altered, or at odds with what this log holds; names the line.
+        BadImport: malformed, incomplete, altered, not what a log can hold, or at odds with what this log
+            holds; names the line.
         RunExists: another run of that name is here.
         Busy, StorageError: nothing was written.
     """
 
+    with tempfile.SpooledTemporaryFile(
+        _IN_MEMORY, "w+", encoding="utf-8", errors="surrogatepass", newline="\n"
+    ) as spooled:
+        for line in lines:
+            spooled.write(line if line.endswith("\n") else f"{line}\n")
+        spooled.seek(0)
+        return _take_in(log, spooled, run)
+
+
+def _take_in(log: EventLog, lines: IO[str], run: str | None) -> list[str]:
     def take_in(db: Connection) -> list[str]:
-        intake = _Intake(db, run)
+        lines.seek(0)
+        intake = _Intake(db, run, log.limits)
         for text in lines:
             intake.take(text)
         names = intake.finish()
@@ -99,8 +128,9 @@ class _Arrival:
 class _Intake:
     """One import under way, inside a write transaction."""
 
-    def __init__(self, db: Connection, wanted: str | None) -> None:
+    def __init__(self, db: Connection, wanted: str | None, limits: Limits) -> None:
         self._db = db
+        self._limits = limits
         self._wanted = wanted
         self._line = 0
         self._count = 0
@@ -137,7 +167,19 @@ class _Intake:
         if not self._ended:
             raise self._bad("the export stops without its end line: it is incomplete")
         self._flush()
+        for arrival in self._arrivals.values():
+            if arrival.revision > arrival.known_upto:
+                self._check(arrival)
         return [arrival.name for arrival in self._arrivals.values()]
+
+    def _check(self, arrival: _Arrival) -> None:
+        """That the run, as it is now stored, is one that `verify` finds nothing wrong with."""
+        problem = check_run(self._db, arrival.id)
+        if problem is None:
+            return
+        row = self._db.execute(_REVISION, (problem.position,)).fetchone()
+        place = "" if row is None else f"revision {row[0]}: "
+        raise BadImport(f"run {arrival.name!r}: {place}{problem.what}; nothing was imported")
 
     def _take(self, kind: str, facts: dict[str, Any]) -> None:
         match kind:
@@ -145,9 +187,11 @@ class _Intake:
                 if facts["version"] != EXPORT_VERSION:
                     raise self._bad(f"export version {facts['version']} is not known; upgrade turnlog")
             case "name":
+                if facts["id"] in self._names:
+                    raise self._bad(f"name {facts['id']} is there twice")
                 self._names[facts["id"]] = _Name(_stored(facts["text"]), _salt(facts["salt"]))
             case "run":
-                self._offered[facts["uid"]] = facts
+                self._offer(facts)
             case "event":
                 self._count += 1
                 self._event(facts)
@@ -155,6 +199,23 @@ class _Intake:
                 self._end(facts)
             case _:
                 raise self._bad(f"a line of kind {kind!r} is unknown")
+
+    def _offer(self, facts: dict[str, Any]) -> None:
+        """Take in a run's own line, which says where it begins."""
+        uid, parent, fork_revision = facts["uid"], facts["parent"], facts["fork_revision"]
+        name = self._name_of(facts)
+        if self._count or uid in self._offered or not _UID.fullmatch(uid):
+            raise self._bad(f"run {name!r} comes after an event, or a second time, or has a uid that is none")
+        # Parents come first, so that nobody can be his own ancestor.
+        if parent is not None and parent not in self._offered:
+            raise self._bad(f"run {name!r} comes before its parent")
+        family = uid if parent is None else self._offered[parent]["family"]
+        if type(fork_revision) is not int or (fork_revision != 0 if parent is None else fork_revision < 1):
+            raise self._bad(f"run {name!r} cannot begin after revision {fork_revision!r:.50}")
+        if facts["family"] != family or not FIRST_MS <= facts["created_at"] <= LAST_MS:
+            raise self._bad(f"run {name!r} has another family than its parent, or a time that is no date")
+        self._check_name("the run's name", name)
+        self._offered[uid] = facts
 
     def _event(self, facts: dict[str, Any]) -> None:
         uid = facts["run"]
@@ -191,6 +252,8 @@ class _Intake:
         for column in ("value", "idempotency_key"):
             if column in columns:
                 columns[column] = _stored(columns[column])
+        if facts["revision"] > arrival.known_upto:
+            self._check_texts(columns, facts)
         value, metadata = columns.get("value"), columns.get("metadata")
         committed = None
         if "salt" in columns:
@@ -208,6 +271,24 @@ class _Intake:
             raise self._bad(f"run {arrival.name!r}: revision {facts['revision']} does not match its hash")
         columns["hash"] = computed
         return columns
+
+    def _check_texts(self, columns: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+        """That they are texts, and none that this log would refuse to be told."""
+        metadata = columns.get("metadata")
+        if not isinstance(metadata, str | None) or not isinstance(columns.get("detail"), str | None):
+            raise self._bad("metadata or detail is no text")
+        key = read_text(self._names[facts["key"]].text) if "key" in columns else ""
+        try:
+            self._limits.check_value(key, read_text(columns.get("value", "")))
+            self._limits.check_metadata(key, metadata)
+        except ValueError as error:
+            raise self._bad(str(error)) from error
+
+    def _check_name(self, what: str, name: str) -> None:
+        try:
+            self._limits.check_name(what, name)
+        except ValueError as error:
+            raise self._bad(str(error)) from error
 
     def _choose(self) -> None:
         """Which runs are wanted; all of them are known when the first event comes."""
@@ -271,6 +352,7 @@ class _Intake:
         commitment = name_commitment(name.salt, read_text(name.text))
         row = self._db.execute(_NAME, (name.text, arrival.family)).fetchone()
         if row is None:
+            self._check_name("a name", read_text(name.text))
             (number,) = self._db.execute(_NEXT_NAME).fetchone()
             values = (number, arrival.family, name.text, name.salt, commitment)
             self._db.execute(INSERT_NAME, values)
@@ -314,6 +396,8 @@ def _salt(digits: str) -> bytes:
 
 
 def _stored(portable: str | dict[str, str]) -> str | bytes:
-    if isinstance(portable, str):
-        return portable
-    return base64.b64decode(portable["base64"], validate=True)
+    """Text as it is stored, in the one form that it has."""
+    stored = portable if isinstance(portable, str) else base64.b64decode(portable["base64"], validate=True)
+    if not is_text(stored):
+        raise ValueError("what should be text is not in the form of text")
+    return stored

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
+from . import processes
 from .batch import Actor, Sources
 from .commands import Command, check_turn, exact_str
 from .connections import Connections, Reading
@@ -53,7 +54,8 @@ class EventLog:
     """Every event of one file, in commit order; many runs share it.
 
     Safe to use from several threads, and several processes may open one file. A process may fork while it has
-    a log open, and both sides go on with the object; the fork waits for threads that are reading or writing.
+    a log open, and both sides go on with the object; the fork waits for threads that are reading or
+    writing.
 
     Args:
         path: the file; made with mode 0600 if it is missing (its folder must exist).
@@ -94,7 +96,8 @@ class EventLog:
         self._database = Database(
             path, durability=durability, busy_timeout_s=busy_timeout_s, read_only=read_only, create=create
         )
-        self._connections = Connections(self._database, self._database.prepare(self._prepare))
+        with processes.opening(self._database.identity):
+            self._connections = Connections(self._database, self._database.prepare(self._prepare))
         self._writer = Writer(self._database, self._connections, self._projections, sources)
         self._process = os.getpid()
         self._group = GroupCommit(self._writer.commit)
@@ -211,7 +214,7 @@ class EventLog:
             after: begin behind this position; with `reverse`, end there.
             run: only the events recorded in this run itself (a fork's past is in its parent; see `Timeline`).
             agent, key: only events of this agent, of this key.
-            type: only events of this class, for example `turnlog.events.WriteRefused`.
+            type: only events of this class, for example `turnlog.eventlog.WriteRefused`.
             reverse: newest first.
             limit: at most so many.
 

@@ -6,7 +6,8 @@ protected and is not: when the parent closes the file, the -wal is deleted under
 commits from then on is lost. Closing the inherited one is no way out either
 (https://www.sqlite.org/howtocorrupt.html, section 2.6).
 
-So everything is closed before a fork. Where a thread would not let go, the child refuses that file.
+So everything is closed before a fork. Where a thread would not let go, or Ctrl-C ended the wait for it, the
+child refuses that file.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ import os
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
+from types import TracebackType
 from typing import Protocol
 from weakref import WeakSet
 
 from .driver import Connection
 
-__all__ = ["forget", "is_inherited", "keep", "refusal", "watch"]
+__all__ = ["forget", "is_inherited", "keep", "opening", "refusal", "watch"]
 
 PATIENCE_S = 5.0
-"""Seconds that a fork waits for threads that are reading or writing."""
+"""Seconds that a fork waits for threads that are reading, writing or opening a log."""
 
 
 class Pausable(Protocol):
@@ -34,15 +37,15 @@ class Pausable(Protocol):
         ...
 
     def pause(self) -> bool:
-        """Close all and keep others out, if nobody is using one; whether that was done."""
+        """Close all and keep others out, if nobody is using one; whether that is so, also from before."""
         ...
 
     def resume(self) -> None:
-        """Let others in again."""
+        """Let others in again, if this thread has paused it."""
         ...
 
-    def renew(self) -> None:
-        """In a child: forget what threads of the parent, which are not here, may have held."""
+    def renew(self) -> bool:
+        """In a child: work as if new, if it was paused; whether it was."""
         ...
 
     def abandon(self) -> tuple[tuple[int, int], list[Connection]]:
@@ -51,21 +54,49 @@ class Pausable(Protocol):
 
 
 _open: WeakSet[Pausable] = WeakSet()
-_paused: list[Pausable] = []
-_missed: list[Pausable] = []
+_opening: dict[opening, None] = {}
 _inherited_files: set[tuple[int, int]] = set()
 _kept: list[Connection] = []
-_forking = threading.Lock()
+# Guards the first two. A fork holds it to its end, so that nothing is opened after everything was closed. It
+# can be had again by the thread that has it: another hook of the fork may open a log, or close one.
+_guard = threading.RLock()
+
+
+class opening:  # noqa: N801 - reads as a verb where it is used
+    """Around the opening of a log, from before its first connection until after `watch`.
+
+    A fork waits for it, as for a thread that reads; where it did not, the child refuses the file.
+
+    Args:
+        identity: device and inode of the file.
+    """
+
+    def __init__(self, identity: tuple[int, int]) -> None:
+        self.identity = identity
+        self.thread = threading.get_ident()
+
+    def __enter__(self) -> None:
+        """From here on forks wait."""
+        with _guard:
+            _opening[self] = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """No longer."""
+        _opening.pop(self, None)
 
 
 def watch(log: Pausable) -> None:
     """Take care of `log` when this process forks."""
-    _open.add(log)
+    with _guard:
+        _open.add(log)
 
 
 def forget(log: Pausable) -> None:
-    """`log` was closed."""
-    _open.discard(log)
+    """`log` has no connections any more."""
+    with _guard:
+        _open.discard(log)
 
 
 def keep(connections: Iterable[Connection]) -> None:
@@ -87,53 +118,51 @@ def refusal(path: str) -> str:
 
 
 def _before() -> None:
-    _forking.acquire()
-    logs = list(_open)
-    _missed.extend(log for log in logs if log.in_use_here())
-    waiting = [log for log in logs if log not in _missed]
+    thread = threading.get_ident()
     deadline = time.monotonic() + PATIENCE_S
-    # All or none: whoever holds one log while waiting for another must be able to go on.
-    while not _pause_all(waiting):
-        if time.monotonic() > deadline:
-            _missed.extend(log for log in waiting if not _pause_one(log))
+    while True:
+        _guard.acquire()
+        # What this very thread is at will not end while it waits.
+        logs = [log for log in _open if not log.in_use_here()]
+        # All or none: whoever holds one log while waiting for another must be able to go on.
+        if all(each.thread == thread for each in _opening) and all(log.pause() for log in logs):
             return
+        if time.monotonic() > deadline:
+            for log in logs:
+                log.pause()
+            return
+        _resume()
+        _guard.release()
         time.sleep(0.001)
 
 
-def _pause_all(logs: list[Pausable]) -> bool:
-    if all(map(_pause_one, logs)):
-        return True
-    _resume()
-    return False
-
-
-def _pause_one(log: Pausable) -> bool:
-    paused = log.pause()
-    if paused:
-        _paused.append(log)
-    return paused
-
-
 def _resume() -> None:
-    while _paused:
-        _paused.pop().resume()
+    for log in _open:
+        log.resume()
 
 
 def _in_parent() -> None:
-    _resume()
-    _missed.clear()
-    _forking.release()
+    with _guard:
+        _resume()
+    # Ctrl-C may have ended `_before` too early, or this may be the second call.
+    with suppress(RuntimeError):
+        _guard.release()
 
 
 def _in_child() -> None:
-    for log in _missed:
-        identity, connections = log.abandon()
-        _inherited_files.add(identity)
-        keep(connections)
-    for log in _paused:
-        log.renew()
-    _in_parent()
+    global _guard  # noqa: PLW0603 - a thread that is not here may have held it
+    _guard = threading.RLock()
+    _inherited_files.update(each.identity for each in _opening)
+    _opening.clear()
+    # By what each log says of itself, and not by what `_before` has done: Ctrl-C may have ended that too early.
+    for log in _open:
+        if not log.renew():
+            identity, connections = log.abandon()
+            _inherited_files.add(identity)
+            keep(connections)
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+    # Once more, since Ctrl-C during the fork ends the first call before it begins.
+    os.register_at_fork(after_in_parent=_in_parent)

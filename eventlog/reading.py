@@ -14,7 +14,7 @@ from .events import Event, Recorded
 from .runs import Segment, read_head, revision_upto
 from .text import stored_text
 
-__all__ = ["PAGE", "Filter", "Readable", "read_events", "read_one"]
+__all__ = ["PAGE", "Filter", "Readable", "read_events"]
 
 PAGE = 512
 """Events read with one query."""
@@ -62,12 +62,6 @@ class Filter:
                 exact_str(what, name)
         if self.type is not None and self.type not in CODES:
             raise TypeError(f"type must be a class of event, as EntryWritten, not {self.type!r:.50}")
-
-
-def read_one(db: Connection, position: int) -> Recorded | None:
-    """The event at `position`, or None."""
-    row = db.execute(f"{SELECT_RECORDED} where e.position = ?", (position,)).fetchone()
-    return None if row is None else decode(row)
 
 
 def read_events(log: Readable, run: int | None, wanted: Filter) -> Iterator[Recorded]:

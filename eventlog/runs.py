@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from .chain import NO_PARENT, genesis_hash
 from .driver import Connection
+from .errors import Corrupt
 from .text import read_text, stored_text
 
 __all__ = [
@@ -121,35 +122,61 @@ def find_run(db: Connection, name: str) -> Run | None:
 
 
 def run_at(db: Connection, run: int) -> Run:
-    """The run whose id in this file is `run`; it must exist."""
-    return _run(db.execute(_RUN_BY_ID, (run,)).fetchone())
+    """The run whose id in this file is `run`.
+
+    Raises:
+        Corrupt: it or its name is missing, or its name is no text.
+    """
+    row = db.execute(_RUN_BY_ID, (run,)).fetchone()
+    if row is None:
+        raise Corrupt(f"run number {run}, or its name, is missing")
+    return _run(row)
 
 
 def lineage(db: Connection, run: Run) -> Lineage:
-    """`run` and its ancestors."""
+    """`run` and its ancestors.
+
+    Raises:
+        Corrupt: an ancestor is missing, or was not there before its fork.
+    """
     segments = [Segment(run.id, run.fork_revision, NEWEST_REVISION)]
     first, parent = run.fork_revision, run.parent
     while parent is not None:
         ancestor = run_at(db, parent)
+        if parent >= segments[-1].run:  # else a circle would never end
+            raise Corrupt(f"run number {segments[-1].run} was forked from run number {parent}, a later one")
         segments.append(Segment(ancestor.id, ancestor.fork_revision, first))
         first, parent = ancestor.fork_revision, ancestor.parent
     return Lineage(run, tuple(segments))
 
 
 def read_head(db: Connection, run: int) -> Head:
-    """The newest event of the run with that id; a run always has one."""
-    return Head(*db.execute(_HEAD, (run,)).fetchone())
+    """The newest event of the run with that id.
+
+    Raises:
+        Corrupt: it has none.
+    """
+    row = db.execute(_HEAD, (run,)).fetchone()
+    if row is None:
+        raise Corrupt(f"run number {run} has no events")
+    return Head(*row)
 
 
 def revision_upto(db: Connection, segment: Segment, position: int) -> int:
     """The newest revision of `segment` at or before `position` in the file; `segment.after` if there is none.
 
     The event at `segment.upto` must exist. Positions rise with revisions, so the place is found by halving.
+
+    Raises:
+        Corrupt: a revision is missing.
     """
     run, low, high = segment
     while low < high:
         middle = (low + high + 1) // 2
-        if db.execute(_POSITION_AT, (run, middle)).fetchone()[0] <= position:
+        row = db.execute(_POSITION_AT, (run, middle)).fetchone()
+        if row is None:
+            raise Corrupt(f"revision {middle} of run number {run} is missing")
+        if row[0] <= position:
             low = middle
         else:
             high = middle - 1
@@ -157,15 +184,29 @@ def revision_upto(db: Connection, segment: Segment, position: int) -> int:
 
 
 def genesis(db: Connection, run: int) -> bytes:
-    """The hash that the first event of the run with that id follows."""
-    uid, commitment, created_at, parent, fork_revision = db.execute(_GENESIS, (run,)).fetchone()
+    """The hash that the first event of the run with that id follows.
+
+    Raises:
+        Corrupt: the run, its name, or the event it was forked after is missing.
+    """
+    row = db.execute(_GENESIS, (run,)).fetchone()
+    if row is None:
+        raise Corrupt(f"run number {run}, or its name, is missing")
+    uid, commitment, created_at, parent, fork_revision = row
     before = NO_PARENT if parent is None else hash_at(db, parent, fork_revision)
     return genesis_hash(uid, commitment, created_at, before)
 
 
 def hash_at(db: Connection, run: int, revision: int) -> bytes:
-    """The hash of the run's own event at `revision`, which must exist."""
-    return db.execute(_HASH_AT, (run, revision)).fetchone()[0]
+    """The hash of the run's own event at `revision`.
+
+    Raises:
+        Corrupt: there is none.
+    """
+    row = db.execute(_HASH_AT, (run, revision)).fetchone()
+    if row is None:
+        raise Corrupt(f"revision {revision} of run number {run} is missing")
+    return row[0]
 
 
 def name_id(db: Connection, family: int, name: str) -> int | None:
@@ -174,6 +215,12 @@ def name_id(db: Connection, family: int, name: str) -> int | None:
     return None if row is None else row[0]
 
 
-def _run(row: tuple[int, str, str | bytes, int, int | None, int, int]) -> Run:
+def _run(row: tuple[int, str, object, int, int | None, int, int]) -> Run:
     ident, uid, name, family, parent, fork_revision, created_at = row
-    return Run(ident, uid, read_text(name), family, parent, fork_revision, created_at)
+    if not isinstance(name, str | bytes):
+        raise Corrupt(f"the name of run number {ident} is no text")
+    try:
+        text = read_text(name)
+    except UnicodeDecodeError as error:
+        raise Corrupt(f"the name of run number {ident} is no text") from error
+    return Run(ident, uid, text, family, parent, fork_revision, created_at)

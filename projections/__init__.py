@@ -2,7 +2,7 @@
 
 from .check import Difference, first_difference
 from .entries import EntriesProjection, Stored, read_birth, read_entries, read_entry
-from .fold import fold, fold_runs, lineage_events
+from .fold import fold, fold_runs
 
 __all__ = [
     "Difference",
@@ -11,7 +11,6 @@ __all__ = [
     "first_difference",
     "fold",
     "fold_runs",
-    "lineage_events",
     "read_birth",
     "read_entries",
     "read_entry",

@@ -73,6 +73,11 @@ _VERSION = 1
 _IN_STEP = f"""
 (select version = {_VERSION} and stale_from is null from projections where name = '{_NAME}')
 """  # noqa: S608 - constants only
+_STATE = f"""
+select {_IN_STEP}, (
+    select count(*) from sqlite_schema where name in ('entries', 'entries_order', 'current_entries')
+)
+"""  # noqa: S608 - constants only
 _COLUMNS = """
 entries.version, entries.birth, entries.created_at, entries.expires_at_turn, events.value, events.metadata
 """
@@ -129,10 +134,8 @@ class EntriesProjection:
 
     def prepare(self, db: Connection) -> None:
         """See `Projection.prepare`: make the tables, and fold the whole log again if they are behind it."""
-        state = db.execute(
-            "select version, stale_from from projections where name = ?", (self.name,)
-        ).fetchone()
-        if state != (self.version, None):
+        in_step, objects = db.execute(_STATE).fetchone()
+        if not in_step or objects != len(_TABLES):
             self.rebuild(db)
 
     def rebuild(self, db: Connection) -> None:
@@ -196,7 +199,7 @@ def read_entries(db: Connection, run: Run, after: int, limit: int) -> list[Store
 
     Where the table is not to be read, all of them in any case, since the history index has no such order.
     """
-    rows = _rows(db, _PAGE, (run.id, after, limit))
+    rows: list[tuple[Any, ...]] | None = _rows(db, _PAGE, (run.id, after, limit))
     if not rows and limit:  # nothing there, or nothing to be read there
         ended = _rows(db, _ENDED, (run.id, after))
         rows = None if ended is None else []
@@ -218,7 +221,7 @@ def read_birth(db: Connection, run: Run, key: str) -> int | None:
 def _rows(db: Connection, query: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]] | None:
     """What `query` finds; None if the table is behind the log, or not as this build makes it."""
     try:
-        rows = db.execute(query, parameters).fetchall()
+        rows: list[tuple[Any, ...]] = db.execute(query, parameters).fetchall()
     except driver().OperationalError as error:
         # A log opened to be read may have no such table, or one with other columns.
         if getattr(error, "sqlite_errorname", None) != "SQLITE_ERROR":

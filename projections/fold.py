@@ -5,29 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..eventlog import Entry, Recorded, evolve
-from ..eventlog.codec import SELECT_CHANGE, SELECT_RECORDED, decode, decode_change
+from ..eventlog.codec import SELECT_CHANGE, decode_change
 from ..eventlog.driver import Connection
 from ..eventlog.runs import NEWEST_REVISION, Lineage, Segment, lineage, run_at
 
-__all__ = ["fold", "fold_runs", "lineage_events"]
+__all__ = ["fold", "fold_runs"]
 
 _PAGE = 512
-_EVENTS = f"""
-{SELECT_RECORDED}
-where e.run = ? and e.revision > ? and e.revision <= ?
-order by e.revision limit {_PAGE}
-"""
 _CHANGES = f"""
 {SELECT_CHANGE}
 where e.run = ? and e.revision > ? and e.revision <= ?
 order by e.revision limit {_PAGE}
 """
-
-
-def lineage_events(db: Connection, past: Lineage, upto: int = NEWEST_REVISION) -> Iterator[Recorded]:
-    """Every event of a run and its ancestors, oldest first, up to revision `upto`; a page at a time."""
-    for segment in reversed(past.upto(upto)):
-        yield from _segment_events(db, segment)
 
 
 def fold(db: Connection, past: Lineage, upto: int = NEWEST_REVISION) -> dict[str, Entry]:
@@ -63,14 +52,3 @@ def _changes(db: Connection, segment: Segment) -> Iterator[tuple[str, Recorded]]
         if len(rows) < _PAGE:
             return
         after = rows[-1][1]
-
-
-def _segment_events(db: Connection, segment: Segment) -> Iterator[Recorded]:
-    after = segment.after
-    while True:
-        rows = db.execute(_EVENTS, (segment.run, after, segment.upto)).fetchall()
-        for row in rows:
-            yield decode(row)
-        if len(rows) < _PAGE:
-            return
-        after = rows[-1][2]

@@ -101,6 +101,10 @@ class CommandLine(click.Group):
             raise Failure(
                 f"the file holds JSON that cannot be read ({error}); `turnlog verify` finds where"
             ) from error
+        except (OverflowError, RecursionError) as error:
+            raise Failure(
+                f"the file holds something that cannot be shown ({error}); `turnlog verify` finds where"
+            ) from error
         except BrokenPipeError as error:
             _forget_output()
             before = error.__context__

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .cli_log import newest_position
 from .cli_options import database_argument, json_option, reading, verdict
 from .cli_output import Column, Screen
 from .cli_progress import progress
@@ -36,8 +37,7 @@ def verify(db: str, as_json: bool) -> None:
 
     screen = Screen(as_json=as_json)
     with reading(db) as log:
-        total = max((info.head.position for info in log.runs()), default=0)
-        with progress("verifying", total) as done:
+        with progress("verifying", newest_position(log)) as done:
             found = check(log, progress=done)
     with verdict(ok=found.ok):
         if as_json:

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
+from .cli_log import newest_position
 from .cli_options import Refused, database_argument, exact_text, json_option, reading, writing
 from .cli_output import Screen
 from .cli_progress import progress
@@ -80,7 +81,11 @@ def import_(db: str, source: str, run: str | None, as_json: bool) -> None:
     screen = Screen(as_json=as_json)
     with _source(source) as (name, size, stream):
         lines = _checked(name, stream)
-        with writing(db, create=True) as log, progress("importing", size) as done:
+        with (
+            _receiver(Path(db)) as path,
+            writing(str(path), create=True) as log,
+            progress("importing", size) as done,
+        ):
             names = import_lines(log, _counted(lines, done), run)
             heads = [(name, log.head(name)) for name in names]
     for name, head in heads:
@@ -93,10 +98,27 @@ def import_(db: str, source: str, run: str | None, as_json: bool) -> None:
             screen.say(f"run {name}: up to revision {head.revision:,}, turn {head.turn}; every hash holds")
 
 
+@contextmanager
+def _receiver(target: Path) -> Generator[Path]:
+    """Where to import to: the log, or if there is none a file that takes its name once it is complete."""
+    if target.exists() or target.is_symlink() or not target.parent.is_dir():
+        yield target
+        return
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        os.link(partial, target)  # unlike a renaming, this never takes the place of another file
+    except FileExistsError as error:
+        raise Refused(f"{target} was made by somebody else meanwhile; nothing was imported") from error
+    finally:
+        for ending in ("", "-wal", "-shm", "-journal"):
+            partial.with_name(partial.name + ending).unlink(missing_ok=True)
+
+
 def _size(log: EventLog, run: str | None) -> int:
     """About how many lines an export will have."""
     if run is None:
-        return max((info.head.position for info in log.runs()), default=0)
+        return newest_position(log)
     head = log.head(run)
     return 0 if head is None else head.revision
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import turnlog
-from turnlog.eventlog import CompareAndSet, StorageError, Write
+from turnlog.eventlog import CompareAndSet, EventLog, StorageError, Write
 
 PROCESSES = 8
 
@@ -348,3 +348,155 @@ def test_threads_go_on_while_the_process_forks(path: Path) -> None:
         assert errors == []
         assert [recorded.revision for recorded in log.read()] == list(range(1, 96))
     assert len(values(path)) == 95
+
+
+def test_ctrl_c_while_a_fork_waits_does_not_let_a_connection_through(path: Path) -> None:
+    """Interrupted while it waits for a thread that reads, the fork goes on, and the child refuses the file."""
+    program = (
+        "import os, signal, sys, threading\n"
+        "import turnlog\n"
+        "from turnlog.eventlog import StorageError, Write\n"
+        "log = turnlog.open(sys.argv[1])\n"
+        "log.execute([Write('k', 'before')], run='main')\n"
+        "inside, go_on = threading.Event(), threading.Event()\n"
+        "def read():\n"
+        "    with log.reading():\n"
+        "        inside.set()\n"
+        "        go_on.wait(30)\n"
+        "thread = threading.Thread(target=read)\n"
+        "thread.start()\n"
+        "inside.wait(30)\n"
+        "threading.Timer(0.2, signal.pthread_kill, (threading.get_ident(), signal.SIGINT)).start()\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    try:\n"
+        "        log.execute([Write('k', 'child')], run='main')\n"
+        "    except StorageError:\n"
+        "        os._exit(0)\n"
+        "    os._exit(1)\n"
+        "go_on.set()\n"
+        "thread.join()\n"
+        "log.execute([Write('k', 'after')], run='main')\n"
+        "log.close()\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+    )
+    options = ["-W", "ignore::DeprecationWarning", "-c", program, str(path)]
+    done = subprocess.run([sys.executable, *options], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "KeyboardInterrupt" in done.stderr
+    assert values(path) == ["before", "after"]
+
+
+class Slow:
+    """A projection that takes its time to prepare, as a rebuild of a long log would."""
+
+    name = "slow"
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self.meanwhile = meanwhile
+
+    def prepare(self, db: Any) -> None:
+        """Do what the test wants."""
+        self.meanwhile()
+
+    def apply(self, db: Any, steps: Any) -> None:
+        """Keep nothing."""
+
+
+@pytest.mark.parametrize("patience_s", [pytest.param(20, id="waits"), pytest.param(0.1, id="refuses")])
+def test_a_fork_sees_a_log_that_is_being_opened(
+    path: Path, monkeypatch: pytest.MonkeyPatch, patience_s: float
+) -> None:
+    """A fork waits for a thread that opens a log; if that takes too long, the child refuses that file."""
+    monkeypatch.setattr("turnlog.eventlog.processes.PATIENCE_S", patience_s)
+    waits = patience_s > 1
+    inside, go_on = threading.Event(), threading.Event()
+    opened: list[EventLog] = []
+
+    def meanwhile() -> None:
+        inside.set()
+        assert go_on.wait(20)
+
+    thread = threading.Thread(
+        target=lambda: opened.append(EventLog(path, projections=[Slow(meanwhile)])), daemon=True
+    )
+    thread.start()
+    assert inside.wait(20)
+
+    def child() -> None:
+        if waits:
+            assert opened[0].execute([Write("k", "child")], run="main") == [1]
+        else:
+            with pytest.raises(StorageError, match="was being read or written when this process was forked"):
+                turnlog.open(path)
+
+    if waits:
+        threading.Timer(0.1, go_on.set).start()
+    in_child(child)
+    go_on.set()
+    thread.join(20)
+    opened[0].execute([Write("k", "parent")], run="main")
+    opened[0].close()
+    assert values(path) == (["child", "parent"] if waits else ["parent"])
+
+
+def test_a_child_forked_in_the_middle_of_an_opening_refuses_the_file(path: Path) -> None:
+    """Forked by the very thread that opens a log, at once, the child is refused; the parent opens it."""
+    began = time.monotonic()
+
+    def child() -> None:
+        with pytest.raises(StorageError, match="was being read or written when this process was forked"):
+            turnlog.open(path)
+
+    with EventLog(path, projections=[Slow(lambda: in_child(child))]) as log:
+        assert time.monotonic() - began < 4
+        log.execute([Write("k", "parent")], run="main")
+    assert values(path) == ["parent"]
+
+
+def test_an_opening_that_outlives_a_fork_in_it_is_refused_in_the_child(path: Path) -> None:
+    """A child that goes on with the opening it was forked in gets an error in place of a log."""
+    pids: list[int] = []
+    try:
+        log = EventLog(path, projections=[Slow(lambda: pids.append(os.fork()))])
+    except StorageError as error:
+        refused = "was being read or written when this process was forked" in str(error)
+        os._exit(0 if pids == [0] and refused else 1)
+    if pids == [0]:
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pids[0], 0)[1]) == 0
+    log.execute([Write("k", "parent")], run="main")
+    log.close()
+    assert values(path) == ["parent"]
+
+
+def test_logs_are_opened_and_closed_while_the_process_forks(path: Path) -> None:
+    """Threads that open and close without a pause stop no fork, and every child can work."""
+    with turnlog.open(path) as log:
+        log.execute([Write("k", "v")], run="main")
+    stop = threading.Event()
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            while not stop.is_set():
+                turnlog.open(path).close()
+        except BaseException as error:  # noqa: BLE001 - handed to the test
+            errors.append(error)
+
+    def child() -> None:
+        files = [Path(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
+        assert path not in [file.readlink() for file in files if file.is_symlink()]
+        with turnlog.open(path) as log:
+            log.execute([Write("k", "child")], run="main")
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(10):
+        in_child(child)
+    stop.set()
+    for thread in threads:
+        thread.join(30)
+    assert errors == []
+    assert values(path) == ["v", *["child"] * 10]
