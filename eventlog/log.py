@@ -115,6 +115,16 @@ class EventLog:
         return self._database.read_only
 
     @property
+    def durability(self) -> Durability:
+        """What an acknowledged write has survived; see `turnlog.open`."""
+        return self._database.durability
+
+    @property
+    def flushes_itself(self) -> bool:
+        """Whether a write is flushed by us after its commit, rather than by SQLite within it."""
+        return self._database.flushes
+
+    @property
     def projections(self) -> tuple[Projection, ...]:
         """The projections kept up with every append."""
         return self._projections

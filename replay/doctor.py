@@ -19,12 +19,6 @@ __all__ = ["Finding", "examine", "has_reset_race"]
 
 Level = Literal["fine", "warning", "wrong"]
 
-_SYNCHRONOUS = {
-    0: "off: a power cut can damage the file",
-    1: "os: a commit survives a killed process, not a power cut",
-    2: "disk: a commit returns once it is flushed and survives a power cut",
-    3: "disk: a commit returns once it and its folder are flushed",
-}
 _OBJECTS = "select type, name from sqlite_schema where type <> 'view' and name not like 'sqlite_%'"
 
 
@@ -50,12 +44,20 @@ def examine(log: EventLog) -> Iterator[Finding]:
     yield _sqlite()
     with log.reading() as db:
         yield _journal(db)
-        yield Finding("durability", _SYNCHRONOUS[_pragma(db, "synchronous")])
+        yield Finding("durability", _durability(log))
         yield Finding("format", f"version {_pragma(db, 'user_version')}")
         yield from _file(db, Path(log.path))
     yield _guarded(log, "schema", _schema)
     yield _guarded(log, "projection", _projection)
     yield _guarded(log, "integrity", _integrity)
+
+
+def _durability(log: EventLog) -> str:
+    """What a write through `turnlog.open` promises here; a program may ask for less."""
+    if log.durability == "os":
+        return "os: a write survives a killed process, not a power cut"
+    who = "turnlog flushes after each commit" if log.flushes_itself else "SQLite flushes within each commit"
+    return f"disk: a write returns once it is flushed and survives a power cut ({who})"
 
 
 def has_reset_race(version: tuple[int, ...]) -> bool:
