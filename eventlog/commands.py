@@ -36,6 +36,7 @@ __all__ = [
     "SetTurn",
     "View",
     "Write",
+    "check_name",
     "check_turn",
     "exact_str",
     "metadata_agent",
@@ -348,6 +349,18 @@ def check_version(version: object) -> None:
     """
     if type(version) is not int:
         raise TypeError(f"expected_version must be an int or None, not {type(version).__name__}")
+
+
+def check_name(limits: Limits, what: str, name: object) -> None:
+    """Refuse a name of a run, an agent or an activity that cannot be.
+
+    Raises:
+        TypeError, ValueError: it is no str, empty, or longer than a name may be.
+    """
+    text = exact_str(what, name)
+    if not text:
+        raise ValueError(f"the name of the {what} must not be empty")
+    limits.check_name(f"the name of the {what}", text)
 
 
 def exact_str(what: str, text: object) -> str:

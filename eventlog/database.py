@@ -74,7 +74,7 @@ class Database:
             raise ValueError(
                 f"busy_timeout_s must lie within 0 and 1,000,000 seconds, not {busy_timeout_s!r}"
             )
-        self.durability = durability
+        self.durability: Durability = durability
         self.busy_timeout_s = busy_timeout_s
         self.read_only = read_only
         # Where we can flush the WAL ourselves, the lock is free meanwhile; else SQLite flushes in COMMIT.

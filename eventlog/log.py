@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from . import processes
 from .batch import Actor, Sources
-from .commands import Command, check_turn, exact_str
+from .commands import Command, check_name, check_turn, exact_str
 from .connections import Connections, Reading
 from .database import Database, Durability
 from .driver import Connection
@@ -323,7 +323,7 @@ class EventLog:
         for command in commands:
             command.check(self.limits)
             if command.agent is not None:
-                self._check_name("agent", command.agent)
+                check_name(self.limits, "agent", command.agent)
         return Commands(run, commands, Actor(agent, activity)) if commands else None
 
     def _commit(self, request: Request) -> None:
@@ -370,13 +370,8 @@ class EventLog:
         return known
 
     def _check_names(self, run: str, agent: str | None, activity: str | None) -> None:
-        self._check_name("run", run)
+        check_name(self.limits, "run", run)
         if agent is not None:
-            self._check_name("agent", agent)
+            check_name(self.limits, "agent", agent)
         if activity is not None:
-            self._check_name("activity", activity)
-
-    def _check_name(self, what: str, name: str) -> None:
-        if not exact_str(what, name):
-            raise ValueError(f"the name of the {what} must not be empty")
-        self.limits.check_name(f"the {what}'s name", name)
+            check_name(self.limits, "activity", activity)

@@ -60,6 +60,8 @@ _kept: list[Connection] = []
 # Guards the first two. A fork holds it to its end, so that nothing is opened after everything was closed. It
 # can be had again by the thread that has it: another hook of the fork may open a log, or close one.
 _guard = threading.RLock()
+# Held by a fork from the beginning: who begins to open a log meanwhile stands behind it in line.
+_line = threading.RLock()
 
 
 class opening:  # noqa: N801 - reads as a verb where it is used
@@ -77,6 +79,11 @@ class opening:  # noqa: N801 - reads as a verb where it is used
 
     def __enter__(self) -> None:
         """From here on forks wait."""
+        with _guard:
+            at_work = any(log.in_use_here() for log in _open)
+        if not at_work:  # else the fork may be waiting for this very thread
+            with _line:
+                pass
         with _guard:
             _opening[self] = None
 
@@ -120,6 +127,7 @@ def refusal(path: str) -> str:
 def _before() -> None:
     thread = threading.get_ident()
     deadline = time.monotonic() + PATIENCE_S
+    _line.acquire()
     while True:
         _guard.acquire()
         # What this very thread is at will not end while it waits.
@@ -144,17 +152,18 @@ def _resume() -> None:
 def _in_parent() -> None:
     with _guard:
         _resume()
-    # Ctrl-C may have ended `_before` too early, or this may be the second call.
-    with suppress(RuntimeError):
-        _guard.release()
+    for lock in (_guard, _line):
+        # Ctrl-C may have ended `_before` too early, or this may be the second call.
+        with suppress(RuntimeError):
+            lock.release()
 
 
 def _in_child() -> None:
-    global _guard  # noqa: PLW0603 - a thread that is not here may have held it
-    _guard = threading.RLock()
+    global _guard, _line
+    _guard, _line = threading.RLock(), threading.RLock()  # threads that are not here may have held them
     _inherited_files.update(each.identity for each in _opening)
     _opening.clear()
-    # By what each log says of itself, and not by what `_before` has done: Ctrl-C may have ended that too early.
+    # Each log says itself whether it was closed: Ctrl-C may have ended `_before` too early.
     for log in _open:
         if not log.renew():
             identity, connections = log.abandon()

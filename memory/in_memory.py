@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..eventlog import Command, Conflict, Content, Entry, Limits, NotFound, Seal, evolve
 from ..eventlog.chain import SALT_SIZE, attempt_digest
-from ..eventlog.commands import exact_str
+from ..eventlog.commands import check_name, exact_str
 from ..eventlog.events import Change, EntryWritten, Event, Recorded, TurnMark, moment
 from ..eventlog.text import utf8_size
 from .acting import Acting, actor
@@ -107,7 +107,7 @@ class InMemoryStore(CommandVerbs):
         for command in commands:
             command.check(self._limits)
             if command.agent is not None:
-                self._limits.check_name("the agent's name", command.agent)
+                check_name(self._limits, "agent", command.agent)
         if not commands:
             return []
         with self._lock:
@@ -133,11 +133,8 @@ class InMemoryStore(CommandVerbs):
     def _actor(self, agent: str | None, activity: str | None) -> Acting:
         acting = actor(agent, activity)
         for what, name in (("agent", acting.agent), ("activity", acting.activity)):
-            if name is None:
-                continue
-            if not exact_str(what, name):
-                raise ValueError(f"the name of the {what} must not be empty")
-            self._limits.check_name(f"the name of the {what}", name)
+            if name is not None:
+                check_name(self._limits, what, name)
         return acting
 
     def _take(self, draft: _Draft) -> None:

@@ -61,7 +61,7 @@ class RestoreSnapshot:
 
     Attributes:
         snapshot: a `Snapshot`, checked completely and copied at once.
-        by: who asks, for the history.
+        by: who asks, for the history; not empty.
 
     Raises:
         TypeError, ValueError: not a snapshot of version 1; the message names the member.
@@ -69,7 +69,6 @@ class RestoreSnapshot:
 
     snapshot: InitVar[object]
     by: str | None = None
-    agent: str | None = None
     turn: int = field(init=False)
     entries: tuple[SavedEntry, ...] = field(init=False)
 
@@ -79,13 +78,20 @@ class RestoreSnapshot:
         version = document.get("version")
         if type(version) is not int or version != 1:
             raise ValueError(f"unsupported snapshot version {version!r:.80}; this build reads version 1")
-        if self.by is not None:
-            exact_str("by", self.by)
+        if self.by is not None and not exact_str("by", self.by):
+            raise ValueError("by must not be empty")
         object.__setattr__(self, "turn", check_turn("turnCount", document.get("turnCount")))
         object.__setattr__(self, "entries", _saved_entries(document.get("entries")))
 
+    @property
+    def agent(self) -> str | None:
+        """Who acts: whoever asked."""
+        return self.by
+
     def check(self, limits: Limits) -> None:
         """See `Command.check`."""
+        if self.by is not None:
+            limits.check_name("by", self.by)
         for entry in self.entries:
             limits.check_name("the key", entry.key)
             limits.check_value(entry.key, entry.value)

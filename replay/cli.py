@@ -143,8 +143,8 @@ def turnlog() -> None:
       head                now
       2026-11-30T02:13Z   after the newest event recorded by then (UTC)
 
-    Every verb prints tables on a terminal, plain aligned text into a pipe, and with --json one JSON object
-    per line. Times are UTC. Control characters are shown as escapes.
+    What a verb shows are tables on a terminal, plain aligned text in a pipe, and with --json one JSON object
+    per line (all verbs but export and demo have it). Times are UTC. Control characters are shown as escapes.
     """
 
 

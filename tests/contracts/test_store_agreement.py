@@ -20,6 +20,7 @@ KEYS = st.sampled_from(["a", "b", "w/c", "\ud83d", "__turnlog__/d"])
 VALUES = st.sampled_from(["", "1", "2", "\ud83d", "\x00"])
 METADATA = st.sampled_from([None, {}, {"agent": "w", "x": [1]}])
 TURNS = st.sampled_from([0, 1, 2, 2**53 - 1])
+AGENTS: Any = st.sampled_from([None, "w", "", "\ud83d", "x" * 4097, 5])
 VERSIONS = st.one_of(st.none(), st.integers(0, 12))
 TIMES = st.sampled_from(["2023-11-14T22:13:20.123Z", "2020-02-29T00:00:00.000Z", "1969-12-31T23:59:59.999Z"])
 
@@ -45,10 +46,10 @@ COMMANDS = st.one_of(
     WRITES,
     st.builds(WriteExpiring, WRITES, st.integers(1, 3)),
     st.builds(CompareAndSet, KEYS, st.one_of(st.none(), VALUES), VALUES, METADATA),
-    st.builds(Delete, KEYS),
-    st.builds(Clear),
-    st.builds(AdvanceTurn),
-    st.builds(SetTurn, TURNS),
+    st.builds(Delete, KEYS, AGENTS),
+    st.builds(Clear, AGENTS),
+    st.builds(AdvanceTurn, AGENTS),
+    st.builds(SetTurn, TURNS, AGENTS),
     st.builds(RestoreSnapshot, snapshots(), st.sampled_from([None, "operator"])),
 )
 
@@ -57,7 +58,7 @@ def answer(store: Any, commands: Sequence[Any]) -> Any:
     """The outcomes, or what was raised."""
     try:
         return store.execute(commands)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         return type(error), str(error)
 
 

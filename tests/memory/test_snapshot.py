@@ -329,6 +329,23 @@ def test_a_restore_names_the_ambient_agent(log: EventLog) -> None:
     assert (recorded[-1].agent, recorded[-1].activity) == ("keeper", "night")
 
 
+def test_a_restore_is_by_whoever_asked(log: EventLog) -> None:
+    """Who asks for it is the agent of every event of it, as with `Timeline.restore`."""
+    memory = SharedMemory(EventSourcedStore(log))
+    memory.write("a", "k", "v")
+    memory.restore({"version": 1, "turnCount": 0, "entries": []}, by="ops")
+    assert [recorded.agent for recorded in log.read(after=1)] == ["ops", "ops"]
+
+
+@pytest.mark.parametrize("by", [pytest.param("", id="empty"), pytest.param("x" * 4097, id="too long")])
+def test_who_asks_must_have_a_name(memory: SharedMemory, by: str) -> None:
+    """A name that no agent can have is refused before anything changes."""
+    memory.write("a", "k", "v")
+    with pytest.raises(ValueError, match=r"^by "):
+        memory.restore({"version": 1, "turnCount": 0, "entries": []}, by=by)
+    assert [entry.value for entry in memory.list_all()] == ["v"]
+
+
 def test_a_restore_can_be_looked_behind(log: EventLog) -> None:
     """What was before the restore is still there to be asked for, and the log folds to what is there now."""
     memory = SharedMemory(EventSourcedStore(log))
