@@ -8,7 +8,7 @@ without it, the history index answers in its place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from ..eventlog import Corrupt, Entry, EntryWritten, RunForked, Step
 from ..eventlog.driver import Connection, driver
@@ -129,8 +129,10 @@ class EntriesProjection:
 
     __slots__ = ()
 
-    name: ClassVar[str] = _NAME
-    version: ClassVar[int] = _VERSION
+    @property
+    def name(self) -> str:
+        """See `Projection.name`."""
+        return _NAME
 
     def prepare(self, db: Connection) -> None:
         """See `Projection.prepare`: make the tables, and fold the whole log again if they are behind it."""
@@ -147,7 +149,7 @@ class EntriesProjection:
         db.execute(
             "insert into projections (name, version) values (?, ?)"
             " on conflict (name) do update set version = excluded.version, stale_from = null",
-            (self.name, self.version),
+            (_NAME, _VERSION),
         )
 
     def apply(self, db: Connection, steps: Sequence[Step]) -> None:
