@@ -134,6 +134,11 @@ class EntriesProjection:
         """See `Projection.name`."""
         return _NAME
 
+    @property
+    def version(self) -> int:
+        """Which version of this code fills the table; another one fills it anew."""
+        return _VERSION
+
     def prepare(self, db: Connection) -> None:
         """See `Projection.prepare`: make the tables, and fold the whole log again if they are behind it."""
         in_step, objects = db.execute(_STATE).fetchone()

@@ -36,9 +36,8 @@ def verify(db: str, as_json: bool) -> None:
     from .verification import verify as check
 
     screen = Screen(as_json=as_json)
-    with reading(db) as log:
-        with progress("verifying", newest_position(log)) as done:
-            found = check(log, progress=done)
+    with reading(db) as log, progress("verifying", newest_position(log)) as done:
+        found = check(log, progress=done)
     with verdict(ok=found.ok):
         if as_json:
             screen.record(_verification_record(found))

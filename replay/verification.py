@@ -9,9 +9,10 @@ from ..eventlog import Corrupt, EventLog
 from ..eventlog.driver import Connection, driver
 from ..eventlog.integrity import Problem, check_log
 from ..eventlog.runs import read_head, run_at
-from ..projections import EntriesProjection, first_difference
+from ..projections import first_difference
 
-_IN_STEP = "select 1 from projections where name = ? and version = ? and stale_from is null"
+# Version 1 of the table is what `first_difference` knows.
+_IN_STEP = "select 1 from projections where name = 'entries' and version = 1 and stale_from is null"
 _HAS_ENTRIES = "select 1 from pragma_table_list where schema = 'main' and name = 'entries' and strict"
 _DAMAGE = (1, 11, 25, 26)  # SQLite: error (a table or column is missing), corrupt, range, not a database
 
@@ -92,8 +93,7 @@ def _damage(db: Connection) -> list[Problem]:
 
 def _difference(db: Connection) -> list[Problem]:
     """What the live table, if it is said to be in step, has otherwise than the log."""
-    entries = EntriesProjection()
-    if db.execute(_IN_STEP, (entries.name, entries.version)).fetchone() is None:
+    if db.execute(_IN_STEP).fetchone() is None:
         return []  # there is no table, or the file itself says that it is behind
     if db.execute(_HAS_ENTRIES).fetchone() is None:
         return [Problem("the table entries is missing or not STRICT")]

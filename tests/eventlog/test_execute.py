@@ -434,9 +434,13 @@ def test_names_are_checked_before_the_lock(
             Write("k", "v", {"m": "x" * 493}), "the metadata of key 'k' has 501 bytes", id="metadata"
         ),
         pytest.param(
-            Write("k", "v", {"agent": "a" * 101}), "the agent's name has 101 bytes", id="agent in metadata"
+            Write("k", "v", {"agent": "a" * 101}),
+            "the name of the agent has 101 bytes",
+            id="agent in metadata",
         ),
-        pytest.param(Delete("k", agent="a" * 101), "the agent's name has 101 bytes", id="agent of a command"),
+        pytest.param(
+            Delete("k", agent="a" * 101), "the name of the agent has 101 bytes", id="agent of a command"
+        ),
     ],
 )
 def test_sizes_are_checked_before_the_lock(

@@ -1,4 +1,4 @@
-"""What `verify` finds in a damaged file, and what an import refuses: the same rules as docs/format.md states."""
+"""What `verify` finds in a damaged file, and what an import refuses: the rules of docs/format.md."""
 
 from __future__ import annotations
 
@@ -37,14 +37,6 @@ def refused_by_both(path: Path) -> bool:
 @pytest.mark.parametrize(
     "statements",
     [
-        pytest.param(["update events set value = 'x' where position = 13"], id="value of a deletion"),
-        pytest.param(["update events set metadata = '{}' where position = 20"], id="metadata of a restore"),
-        pytest.param(["update events set agent = 0 where position = 22"], id="no such name"),
-        pytest.param(["update names set family = 6 where text = 'task 1'"], id="family of a name"),
-        pytest.param(["update runs set family = 1 where id = 2"], id="family of a run"),
-        pytest.param(["update runs set parent = 4 where id = 3"], id="parent of its own fork"),
-        pytest.param(["delete from events where position = 10"], id="fork point deleted"),
-        pytest.param(["update events set position = 40 where position = 39"], id="gap of positions"),
         pytest.param(["update runs set parent = 99 where id = 3"], id="no such parent"),
         pytest.param(["update runs set name = 999 where id = 2"], id="no such name of a run"),
         pytest.param(["update names set text = null where id = 1"], id="NULL for a name"),
@@ -84,7 +76,6 @@ def test_a_damaged_file_is_refused(tmp_path: Path, statements: list[str]) -> Non
     [
         pytest.param([EntryRestored("a", 2, 2, 1000)], id="another key's content"),
         pytest.param([EntryRestored("a", 1, 1, 999)], id="another time of creation"),
-        pytest.param([EntryRestored("a", 3, 1, 1000)], id="content of itself"),
         pytest.param([TurnAdvanced(10)], id="turn advanced by ten"),
         pytest.param([EntryWritten("a", "x", birth=2)], id="birth of another key"),
         pytest.param([EntryWritten("a", "x", birth=1, created_at=5)], id="time of a life gone on with"),

@@ -257,6 +257,7 @@ def test_a_value_cannot_move_into_its_salt(tmp_path: Path) -> None:
     tamper(path, f"update events set value = '{end}', salt = cast(salt || x'{moved}' as blob)")
     result = judge(path)
     assert (result.returncode, result.stdout) == (1, "position 1: the salt has not 16 bytes\n")
+    assert not library_accepts(path)
 
 
 @pytest.mark.parametrize(
@@ -278,6 +279,7 @@ def test_what_no_hash_covers_is_checked_against_the_page(golden: Path, position:
     result = judge(golden)
     assert result.returncode == 1
     assert result.stdout.splitlines()[-1].startswith(f"position {position}: ")
+    assert not library_accepts(golden)
 
 
 @pytest.mark.parametrize(
@@ -292,6 +294,7 @@ def test_a_live_table_that_may_lack_events_is_not_read(golden: Path, statement: 
     """Entries that do not claim to be in step with the log are no evidence against it."""
     tamper(golden, "delete from entries where run = 6", statement)
     assert judge(golden).stdout.endswith("\nok\n")
+    assert library_accepts(golden)
 
 
 @pytest.mark.parametrize("copy", [pytest.param(0, id="first"), pytest.param(1, id="second")])

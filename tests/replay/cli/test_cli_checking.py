@@ -67,6 +67,37 @@ def test_verify_of_an_altered_log(cli: Cli, team: Path, statements: list[str]) -
     assert done.records[0]["problems"][0]["what"] in text.out
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param("delete from events", id="no events"),
+        pytest.param("update runs set parent = 1, fork_revision = 1", id="its own parent"),
+        pytest.param("update names set text = 1.5 where id = (select name from runs)", id="name of a run"),
+        pytest.param("delete from names", id="no names"),
+    ],
+)
+def test_a_damaged_file_is_told_in_one_line(cli: Cli, team: Path, statement: str) -> None:
+    """`verify` ends with 1 and a problem, a verb that reads with 2 and one line; none with a traceback."""
+    tables = ("events", "runs", "names")
+    guards = [f"drop trigger {table}_no_{verb}" for table in tables for verb in ("update", "delete")]
+    alter(team, "pragma foreign_keys = off", *guards, statement)
+    done = cli("verify", team, "--json")
+    assert (done.code, done.err) == (1, "")
+    assert done.records[0]["problems"]
+    done = cli("runs", team)
+    assert (done.code, done.err.count("\n")) in ((2, 1), (0, 0))
+    done = cli("state", team, "--run", "main")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+
+
+def test_a_problem_names_its_run_once(cli: Cli, team: Path) -> None:
+    """A difference of the live table is told with its run and its key."""
+    alter(team, "update entries set expires_at_turn = 1 where birth = 1")
+    text = cli("verify", team).out
+    assert "run 'main': key 'researcher/findings': the table entries has" in text
+    assert text.count("run 'main'") == 1
+
+
 def findings(cli: Cli, path: Path) -> tuple[dict[str, Any], int]:
     """What `doctor` found, by name, and how it ended."""
     done = cli("doctor", path, "--json")
