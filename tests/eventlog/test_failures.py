@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import gc
 import signal
 import subprocess
 import sys
@@ -119,6 +120,7 @@ class Interruption:
     def during(self, action: Callable[[], Any]) -> None:
         """Carry it out."""
         handler, trace = signal.signal(signal.SIGINT, signal.default_int_handler), sys.gettrace()
+        gc.disable()  # an interrupt in a callback of the collector's would be nobody's
         try:
             sys.settrace(self._line)
             try:
@@ -126,6 +128,7 @@ class Interruption:
             finally:
                 sys.settrace(trace)
         finally:
+            gc.enable()
             signal.signal(signal.SIGINT, handler)
 
     def _line(self, frame: Any, event: str, argument: Any) -> Any:

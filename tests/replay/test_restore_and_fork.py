@@ -531,7 +531,7 @@ def test_a_fork_of_a_restored_run_holds_what_was_restored(
         pytest.param({"run": "other"}, RunExists, "run 'other' exists already", id="taken"),
         pytest.param({"run": ""}, ValueError, "must not be empty", id="no-name"),
         pytest.param({"run": 3}, TypeError, "run must be a str, not int", id="no-text"),
-        pytest.param({"run": "x" * 5_000}, ValueError, "the run.s name has 5,000 bytes", id="long-name"),
+        pytest.param({"run": "x" * 5_000}, ValueError, "name of the run has 5,000 bytes", id="long-name"),
         pytest.param({"run": "new", "by": 3}, TypeError, "agent must be a str, not int", id="by-no-text"),
         pytest.param({"run": "new", "turn": 9}, BadAddress, "never was at turn 9", id="turn-never-reached"),
         pytest.param({"run": "new", "position": 9}, BadAddress, "position 9 lies ahead", id="ahead"),
