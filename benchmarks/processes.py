@@ -84,9 +84,11 @@ def _write(path: Path, kinds: list[str], seconds: float) -> Load:
     with ExitStack() as stack:
         processes = [_start(stack, kind, path, seconds, number) for number, kind in enumerate(kinds)]
         for process in processes:
-            _say(process)
+            _await_ready(process)
         begin = time.monotonic() + 0.1
-        answers = [process.communicate(f"{begin}\n", timeout=seconds + 90)[0] for process in processes]
+        for process in processes:
+            _tell(process, f"{begin}\n")
+        answers = [process.communicate(timeout=seconds + 90)[0] for process in processes]
     if any(process.returncode for process in processes):
         raise RuntimeError("a process that writes has failed; what it said is above")
     return Load(seconds, [json.loads(answer) for answer in answers])
@@ -101,7 +103,13 @@ def _start(stack: ExitStack, kind: str, path: Path, seconds: float, number: int)
     return process
 
 
-def _say(process: subprocess.Popen[str]) -> None:
+def _tell(process: subprocess.Popen[str], text: str) -> None:
+    if process.stdin is not None:
+        process.stdin.write(text)
+        process.stdin.flush()
+
+
+def _await_ready(process: subprocess.Popen[str]) -> None:
     line = "" if process.stdout is None else process.stdout.readline()
     if line != "ready\n":
         raise RuntimeError("a process that writes did not get ready; what it said is above")

@@ -20,6 +20,7 @@ from .plots import Line
 from .recorders import EventSourcing, UmaDB
 
 TITLE = "Tasks of one event loop"
+STORE = "turnlog `AsyncEventSourcedStore.set`"
 KEYS = 1_000
 PAIRED = 64
 """Writers of the peers, and of turnlog beside them."""
@@ -27,12 +28,13 @@ PAIRED = 64
 
 @dataclass
 class Kind:
-    """One row: who writes, at which durability, how many at once, beside what."""
+    """One row: who writes, at which durability, how many at once, beside what; through a store or without."""
 
     name: str
     durability: str
     writers: int
     spinning: bool = False
+    bare_log: bool = False
     late: list[int] = field(default_factory=list)
     rounds: Rounds = field(init=False)
 
@@ -46,19 +48,20 @@ def run(bench: Bench) -> list[str]:
     probe = bench.probe()
     seconds = bench.choose(1.0, 0.3)
     kinds, peers = _kinds(bench), {name: Kind(name, "disk", PAIRED) for name in ("pyeventsourcing", "UmaDB")}
+    ours = _plain(kinds, PAIRED)
     for _ in range(bench.choose(3, 1)):
         with bench.room() as room, ExitStack() as stack:
             logs = {each: stack.enter_context(_log(room, each)) for each in ("disk", "os")}
             recorder = stack.enter_context(closing(EventSourcing(room / "eventsourcing.db", PAIRED)))
             server = stack.enter_context(closing(UmaDB(room / "uma.db")))
             for log in logs.values():
-                _drive(log, Kind("", "", PAIRED), seconds)  # past the first births and checkpoints
+                _drive(log, Kind("warm-up", "", PAIRED), seconds)  # past the first births and checkpoints
             appends = {"pyeventsourcing": recorder.append, "UmaDB": server.append}
             for append in appends.values():
                 by_threads(append, PAIRED, seconds / 2, asked(KEYS))
             for kind in kinds:
                 _drive(logs[kind.durability], kind, seconds)
-                if kind.writers == PAIRED and kind.durability == "disk" and not kind.spinning:
+                if kind is ours:
                     for name, append in appends.items():
                         peers[name].rounds.loads.append(by_threads(append, PAIRED, seconds, asked(KEYS)))
                 probe()
@@ -68,22 +71,33 @@ def run(bench: Bench) -> list[str]:
 
 def _kinds(bench: Bench) -> list[Kind]:
     counts = bench.choose((1, 4, 16, PAIRED, 256, 1_024), (1, PAIRED))
-    found = [Kind("turnlog", "disk", count) for count in counts]
-    found += [Kind("turnlog", "os", count) for count in counts if count in (1, PAIRED, 1_024)]
-    return [*found, Kind("turnlog beside a task that spins", "disk", PAIRED, spinning=True)]
+    found = [Kind(STORE, "disk", count) for count in counts]
+    found += [Kind(STORE, "os", count) for count in counts if count in (1, PAIRED, 1_024)]
+    found.append(Kind("turnlog, `EventLog.aexecute` without a store", "disk", PAIRED, bare_log=True))
+    return [*found, Kind(f"{STORE} beside a task that spins", "disk", PAIRED, spinning=True)]
+
+
+def _plain(kinds: list[Kind], writers: int) -> Kind:
+    """The durable row of so many writers that is compared with the peers."""
+    return next(kind for kind in kinds if (kind.durability, kind.writers) == ("disk", writers))
 
 
 def _log(room: Path, durability: str) -> turnlog.EventLog:
     return turnlog.open(room / f"{durability}.db", durability=durability)  # pyright: ignore[reportArgumentType]
 
 
-def _writes(log: turnlog.EventLog) -> Callable[[Asked], Awaitable[object]]:
-    return lambda one: log.aexecute([Write(one[0], VALUE, one[1])], run=RUN)
+def _writes(log: turnlog.EventLog, *, bare_log: bool = False) -> Callable[[Asked], Awaitable[object]]:
+    if bare_log:
+        return lambda one: log.aexecute([Write(one[0], VALUE, one[1])], run=RUN)
+    store = turnlog.AsyncEventSourcedStore(log, RUN)
+    return lambda one: store.set(one[0], VALUE, one[1])
 
 
 def _drive(log: turnlog.EventLog, kind: Kind, seconds: float) -> None:
     load, late = asyncio.run(
-        by_tasks(_writes(log), kind.writers, seconds, asked(KEYS), spinning=kind.spinning)
+        by_tasks(
+            _writes(log, bare_log=kind.bare_log), kind.writers, seconds, asked(KEYS), spinning=kind.spinning
+        )
     )
     kind.rounds.loads.append(load)
     kind.late += late
@@ -100,9 +114,7 @@ def _steps(log: turnlog.EventLog, seconds: float) -> dict[int, Spread]:
 
 
 def _report(kinds: list[Kind], peers: list[Kind], steps: dict[int, Spread]) -> list[str]:
-    (ours,) = [
-        kind for kind in kinds if (kind.durability, kind.writers, kind.spinning) == ("disk", PAIRED, False)
-    ]
+    ours = _plain(kinds, PAIRED)
     head = (
         "",
         "durability",
@@ -150,11 +162,11 @@ def _lateness(late: list[int]) -> str:
 def _plot(bench: Bench, kinds: list[Kind]) -> list[str]:
     lines = [
         Line(
-            f"turnlog, {durability}",
+            f"{STORE}, {durability}",
             {
                 kind.writers: kind.rounds.rate
                 for kind in kinds
-                if kind.durability == durability and not kind.spinning
+                if kind.durability == durability and not kind.spinning and not kind.bare_log
             },
         )
         for durability in ("disk", "os")

@@ -10,12 +10,11 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import turnlog
-from turnlog.eventlog import Write
 
 from .bare import Bare
 from .logs import RUN, VALUE, Asked, asked, write
@@ -32,7 +31,7 @@ def main() -> None:
     keys = asked(KEYS)[number * 17 % KEYS :]
     if kind == "tasks":
         with turnlog.open(path, busy_timeout_s=30) as log:
-            _rehearse(log, keys[0])
+            turnlog.EventSourcedStore(log, RUN).set(keys[0][0], VALUE, keys[0][1])
             _wait()
             load, _ = asyncio.run(by_tasks(_sharing(log), TASKS, seconds, keys))
             spent = [one for writer in load.spent for one in writer]
@@ -60,12 +59,9 @@ def _alone(act: Callable[[Asked], object], keys: list[Asked], seconds: float) ->
     return spent
 
 
-def _sharing(log: turnlog.EventLog):
-    return lambda one: log.aexecute([Write(one[0], VALUE, one[1])], run=RUN)
-
-
-def _rehearse(log: turnlog.EventLog, one: Asked) -> None:
-    log.execute([Write(one[0], VALUE, one[1])], run=RUN)
+def _sharing(log: turnlog.EventLog) -> Callable[[Asked], Awaitable[object]]:
+    store = turnlog.AsyncEventSourcedStore(log, RUN)
+    return lambda one: store.set(one[0], VALUE, one[1])
 
 
 @contextmanager
