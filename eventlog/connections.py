@@ -153,6 +153,7 @@ class Connections:
         if self._pausing_thread == thread:
             return True
         if not self._writing.acquire(blocking=False):
+            self._nobody_knocks.clear()  # the next who would write lets us in before
             return False
         try:
             if not self._pool.acquire(blocking=False):

@@ -221,7 +221,7 @@ class Database:
                 if self._wal is not None and os.fstat(self._wal).st_nlink == 0:
                     self._wal = os.close(self._wal)  # the log was closed by all since, and its WAL removed
                 if self._wal is None:
-                    self._wal = os.open(f"{self._file}-wal", os.O_RDWR | os.O_CLOEXEC)
+                    self._wal = os.open(f"{self._file}-wal", os.O_RDONLY | os.O_CLOEXEC)
                 os.fdatasync(self._wal)
             except FileNotFoundError:
                 return  # a WAL goes only when all that was in it has been moved into the file, and flushed

@@ -24,9 +24,11 @@ __all__ = ["Connection", "Error", "driver", "is_busy", "storage_error"]
 
 _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _NOTADB = 5, 6, 8, 10, 11, 13, 14, 26
 
+_NOT_FLUSHED = (1034, 1290)  # SQLITE_IOERR_FSYNC and SQLITE_IOERR_DIR_FSYNC: all had been written by then
+
 _MEANING = {
     _READONLY: "cannot be written: the file or its folder is read-only",
-    _IOERR: "could not be read or written: the disk reported an error",
+    _IOERR: "could not be read or written: its size is limited, the disk is full, or it reported an error",
     _FULL: "cannot grow: the disk or a limit on the file's size is full",
     _CANTOPEN: "cannot be opened",
 }
@@ -50,7 +52,7 @@ def storage_error(
 ) -> TurnlogError:
     """The error of ours that says what `error` means for the log at `path`: the one place that maps them.
 
-    With `committing`, the statement that failed was a COMMIT of changes: an I/O error then leaves open
+    With `committing`, the statement that failed was a COMMIT of changes: a flush that failed then leaves open
     whether they will be found after a crash.
     """
     code = _primary_code(error)
@@ -60,7 +62,7 @@ def storage_error(
             f"{path}: another writer held the lock for more than {busy_timeout_s:g} s; "
             f"try again, or open with a greater busy_timeout_s [{detail}]"
         )
-    if committing and code == _IOERR:
+    if committing and getattr(error, "sqlite_errorcode", None) in _NOT_FLUSHED:
         return OutcomeUnknown(
             f"{path}: the commit failed while it was being flushed, so it may or may not survive; "
             f"open the log again and read what is there [{detail}]"

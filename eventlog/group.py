@@ -21,6 +21,10 @@ MAX_GROUP = 1024
 """Requests committed together at most: bounds how long the write lock is held."""
 
 
+_PATIENCE_S = 1.0
+"""Seconds after which somebody in line leads without having been asked to."""
+
+
 class _Place:
     """A caller's place in the line.
 
@@ -78,12 +82,22 @@ class GroupCommit:
                     place.leads, self._leader = True, place
                 else:
                     self._line.append(place)
-            if not place.leads:
-                place.woken.acquire()
+            while not (place.leads or place.answered):
+                if not place.woken.acquire(timeout=_PATIENCE_S):
+                    self._take_over(place)
             if place.leads:
                 self._lead(group)
         finally:
-            _surely(lambda: self._leave(group))
+            # Written out: an interrupt could hit a function that does this before its own `try`.
+            interrupt: BaseException | None = None
+            while True:
+                try:
+                    self._leave(group)
+                    break
+                except BaseException as error:  # noqa: BLE001 - raised below
+                    interrupt = error
+            if interrupt is not None:
+                raise interrupt
         if place.failed is not None:
             raise place.failed
 
@@ -101,6 +115,13 @@ class GroupCommit:
                 if not place.request.settled:
                     place.failed = own(error)
                     place.request.settled = True
+
+    def _take_over(self, place: _Place) -> None:
+        """Lead, if still in line: who leads takes long, or an interrupt made him forget to pass it on."""
+        with self._mutex:
+            if place in self._line:
+                place.leads, self._leader = True, place
+                self._line.remove(place)
 
     def _leave(self, group: list[_Place]) -> None:
         """Go: answer those one has led, and pass on the lead, or give up one's place in the line."""
@@ -126,20 +147,6 @@ class GroupCommit:
                 place.leads = False
             elif not place.answered and place in self._line:
                 self._line.remove(place)
-
-
-def _surely(action: Callable[[], None]) -> None:
-    """Carry out what can be done twice, again if an interrupt breaks it off; then let the interrupt go on."""
-    interrupt: BaseException | None = None
-    while True:
-        try:
-            action()
-        except BaseException as error:  # noqa: BLE001 - raised below
-            interrupt = error
-        else:
-            break
-    if interrupt is not None:
-        raise interrupt
 
 
 def own(error: Exception) -> Exception:

@@ -43,7 +43,8 @@ def actor(agent: str | None, activity: str | None) -> Acting:
 def acting_as(agent: str, *, activity: str | None = None) -> Generator[None]:
     """Attribute what is written in the block to `agent`, where an entry's own metadata names no agent.
 
-    It is carried by context: threads and tasks started inside the block inherit it as they inherit context.
+    It is carried by context (`contextvars`): tasks started inside the block inherit it, and so do threads
+    where they inherit context (`asyncio.to_thread`; plain threads not before Python 3.14).
 
     Raises:
         TypeError, ValueError: `agent` is not a non-empty str.

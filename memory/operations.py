@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..eventlog import Busy, Delete, Write
+from ..eventlog import Busy, Conflict, Delete, Write
 from ..eventlog.commands import check_turn, exact_str
 from .acting import current_actor
 from .contract import (
@@ -108,14 +108,23 @@ class Operations:
         schema: object,
     ) -> Steps[bool]:
         """See `SharedMemory.compare_and_set`."""
+        store = self._store
         if not compares_and_sets(self._store):
             raise TypeError(
                 f"{type(self._store).__name__} has no compare_and_set(), so nothing can be compared and set "
                 "atomically; nothing was written"
             )
         whole, text, marked = prepare(agent, key, value, metadata, schema)
-        wanted = yield from self._text_to_replace(whole, expected)
-        return (yield self._store.compare_and_set(whole, wanted, text, marked))
+        entry: MemoryEntry | None = yield store.get(whole)
+        if entry is None or not (yield from self._is_expired(entry)):
+            wanted = self._text_to_replace(entry, expected)
+            return (yield self._store.compare_and_set(whole, wanted, text, marked))
+        if expected is not None:
+            return False  # there is nothing that anybody could read
+        if self._executes is not None and entry.version is not None:
+            return (yield from self._replace_version(Write(whole, text, marked, None, entry.version)))
+        # Without versions, others who claim the key with this very text could win as well.
+        return (yield self._store.compare_and_set(whole, entry.value, text, marked))
 
     def delete(self, agent: str, key: str) -> Steps[None]:
         """See `SharedMemory.delete`."""
@@ -209,12 +218,19 @@ class Operations:
 
     # -- inside
 
-    def _text_to_replace(self, key: str, expected: object) -> Steps[str | None]:
+    def _replace_version(self, write: Write) -> Steps[bool]:
+        """Carry out a write that names a version; whether that was still the version."""
+        assert self._executes is not None
+        try:
+            yield self._executes.execute([write])
+        except Conflict:
+            return False
+        return True
+
+    def _text_to_replace(self, entry: MemoryEntry | None, expected: object) -> str | None:
         """The stored text that stands for `expected`, which may be spelled otherwise than we would."""
-        entry: MemoryEntry | None = yield self._store.get(key)
         if expected is None:
-            expired = entry is not None and (yield from self._is_expired(entry))
-            return entry.value if entry is not None and expired else None
+            return None
         text = encode_value(expected)
         if entry is not None and spells(entry.value, entry.metadata, text):
             return entry.value

@@ -232,6 +232,7 @@ def _milliseconds(text: str, where: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
         if moment.utcoffset() is not None:
+            moment.astimezone(UTC)  # there is no such time in UTC before the year 1 or after 9999
             return (moment - _EPOCH) // timedelta(milliseconds=1)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{where} is not a time in ISO 8601: {text!r:.80}") from error

@@ -22,21 +22,34 @@ Steps: TypeAlias = Generator[Any, Any, T]
 
 
 def carry_out(steps: Steps[T]) -> T:
-    """Carry out an operation on a synchronous store."""
+    """Carry out an operation on a synchronous store.
+
+    Raises:
+        TypeError: the store turns out to be asynchronous.
+    """
+    # The call that a step yields has been made by then, inside the generator: what it raises is raised there.
     answer = None
     try:
         while True:
             answer = steps.send(answer)
+            if hasattr(answer, "__await__"):
+                getattr(answer, "close", lambda: None)()
+                raise TypeError("the store's methods are asynchronous; use AsyncSharedMemory with it")
     except StopIteration as end:
         return end.value
 
 
 async def acarry_out(steps: Steps[T]) -> T:
     """Carry out an operation on an asynchronous store."""
-    answer = None
     try:
+        awaited = steps.send(None)
         while True:
-            answer = await steps.send(answer)
+            try:
+                answer = await awaited
+            except Exception as error:  # noqa: BLE001 - the operation decides what to make of it
+                awaited = steps.throw(error)
+            else:
+                awaited = steps.send(answer)
     except StopIteration as end:
         return end.value
 

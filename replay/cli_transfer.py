@@ -104,6 +104,12 @@ def _receiver(target: Path) -> Generator[Path]:
     if target.exists() or target.is_symlink() or not target.parent.is_dir():
         yield target
         return
+    for ending in ("-wal", "-journal", "-shm"):
+        left = target.with_name(target.name + ending)
+        if left.exists():  # SQLite would take it for this file's, and play it back over what was imported
+            raise Refused(
+                f"{left} was left by another file of that name; move it away first. Nothing was imported"
+            )
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
         yield partial

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import turnlog
 from turnlog.eventlog import Conflict, EntryDeleted, EntryWritten, EventLog, WriteRefused
 from turnlog.memory import EventSourcedStore, InMemoryStore, SharedEntry, SharedMemory
 
@@ -411,3 +414,28 @@ def test_memories_over_one_store_see_each_other() -> None:
     other.advance_turn()
     assert one.turn == 1
     assert one.read("a/k") is None
+
+
+def test_one_of_many_takes_an_expired_lock(tmp_path: Path) -> None:
+    """Of those who take the place of an expired entry at once, all with the same value, exactly one wins."""
+    with turnlog.open(tmp_path / "team.db", durability="os") as log:
+        memory = SharedMemory(EventSourcedStore(log))
+        for number in range(40):
+            memory.write_expiring("lock", f"{number}", "taken", 1)
+        memory.advance_turn()
+        assert not memory.compare_and_set("lock", "0", "taken", "by whom cannot see it")
+        wins: list[int] = []
+        start = threading.Barrier(4)
+
+        def take() -> None:
+            for number in range(40):
+                start.wait(20)
+                if memory.compare_and_set("lock", f"{number}", None, "taken"):
+                    wins.append(number)
+
+        threads = [threading.Thread(target=take) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(wins) == list(range(40))

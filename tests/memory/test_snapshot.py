@@ -522,3 +522,14 @@ def test_a_store_without_time_zones_is_told(plain: SharedMemory, plain_store: Pl
     plain_store.entries["a/k"] = MemoryEntry("a/k", "v", None, datetime(2026, 1, 1))
     with pytest.raises(ValueError, match=r"'a/k'.*time zone"):
         plain.snapshot()
+
+
+@pytest.mark.parametrize("created_at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_that_utc_does_not_have_is_refused(created_at: str) -> None:
+    """What could be stored but never shown again is refused, and nothing is changed."""
+    memory = SharedMemory()
+    memory.write("agent", "k", "v")
+    entry = {"key": "agent/new", "value": "v", "createdAt": created_at}
+    with pytest.raises(ValueError, match="is not a time"):
+        memory.restore({"version": 1, "turnCount": 0, "entries": [entry]})
+    assert [each.key for each in memory.list_all()] == ["agent/k"]

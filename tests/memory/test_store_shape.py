@@ -98,3 +98,20 @@ def test_what_is_no_store_is_refused_at_construction(wrong: Any, message: str) -
     """A TypeError says what is missing or what to use instead."""
     with pytest.raises(TypeError, match=message):
         SharedMemory(wrong)
+
+
+def test_a_store_that_turns_out_to_be_asynchronous_is_named() -> None:
+    """Coroutines behind ordinary decorators pass the check of shapes; the first use says what they are."""
+
+    class Decorated:
+        def __getattr__(self, name: str) -> Any:
+            if name not in ("get", "set", "list", "delete", "clear"):
+                raise AttributeError(name)
+
+            async def method(*_: object) -> None:
+                return None
+
+            return lambda *arguments: method(*arguments)
+
+    with pytest.raises(TypeError, match="use AsyncSharedMemory"):
+        SharedMemory(Decorated()).write("agent", "k", "v")

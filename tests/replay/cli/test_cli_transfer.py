@@ -150,3 +150,17 @@ def test_an_export_never_replaces_the_log(cli: Cli, team: Path) -> None:
     done = cli("export", team, "-o", team.parent / "." / team.name)
     assert (done.code, "is the log itself" in done.err) == (2, True)
     assert team.read_bytes() == before
+
+
+def test_nothing_is_imported_beside_what_another_file_left(tmp_path: Path, team: Path, cli: Cli) -> None:
+    """A -wal that a crash left would be played back over the import: it is refused, and left alone."""
+    export = tmp_path / "team.jsonl"
+    assert cli("export", team, "-o", export).code == 0
+    target = tmp_path / "new.db"
+    left = tmp_path / "new.db-wal"
+    left.write_bytes(b"left by a crash")
+    done = cli("import", target, export)
+    assert done.code == 2
+    assert "was left by another file" in done.err
+    assert not target.exists()
+    assert left.read_bytes() == b"left by a crash"
