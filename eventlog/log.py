@@ -90,6 +90,8 @@ class EventLog:
         new_uid: Callable[[], str] = lambda: uuid.uuid4().hex,
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
+        if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"limits must be Limits(...), not {type(limits).__name__}")
         self.limits = limits or Limits()
         self._projections = tuple(projections)
         sources = Sources(clock, new_uid, random_bytes)
@@ -321,6 +323,8 @@ class EventLog:
         commands = tuple(commands)
         self._check_names(run, agent, activity)
         for command in commands:
+            if not hasattr(command, "decide"):
+                raise TypeError(f"execute takes commands, as Write(key, value), not {command!r:.80}")
             command.check(self.limits)
             if command.agent is not None:
                 check_name(self.limits, "agent", command.agent)

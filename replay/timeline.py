@@ -49,6 +49,8 @@ class Timeline:
     """
 
     def __init__(self, log: EventLog, run: str = "main") -> None:
+        if not isinstance(log, EventLog):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"log must be an open EventLog (turnlog.open(path)), not {type(log).__name__}")
         self._log = log
         self._lineage = log.lineage(exact_str("run", run))
 

@@ -501,6 +501,14 @@ def test_any_text_round_trips(log: EventLog, text: str) -> None:
     assert log.execute([CompareAndSet(text, text, "new")], run=name) == [True]
 
 
+@pytest.mark.parametrize("commands", [[None], ["x"], [{"op": "set"}], "abc"], ids=repr)
+def test_what_is_no_command_is_refused(log: EventLog, commands: Any) -> None:
+    """Anything but commands is a TypeError, before anything is written."""
+    with pytest.raises(TypeError, match="takes commands"):
+        log.execute(commands, run="main")
+    assert list(log.read()) == []
+
+
 @pytest.mark.parametrize("names", [{"run": ""}, {"agent": ""}, {"activity": ""}], ids=str)
 def test_a_name_is_not_empty(log: EventLog, names: dict[str, str]) -> None:
     """Nobody is called nothing: unknown is None."""

@@ -337,3 +337,9 @@ def test_a_fold_and_the_index_agree(log: EventLog, store: EventSourcedStore, tim
     for position in (0, 1, 6, 511, 512, 513, 700, 701, 702, 703, 705):
         indexed = fork.state(position=position, all=True)
         assert [*indexed.items()] == [*fork.folded(position=position).items()]
+
+
+def test_a_timeline_is_of_an_open_log() -> None:
+    """A path in its place is refused, and the error says what to pass."""
+    with pytest.raises(TypeError, match=r"turnlog\.open"):
+        Timeline("team.db")  # type: ignore[arg-type]
