@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,7 +35,6 @@ class Bench:
     folder: Path
     quick: bool
     plots: Path | None = None
-    _built: dict[str, float] = field(default_factory=dict)
 
     @property
     def long(self) -> int:
@@ -53,10 +52,8 @@ class Bench:
     def log(self, events: int, keys: int) -> Path:
         """A log of that size, closed, `PER_TURN` writes to a turn; it must not be changed."""
         path = self.folder / f"{events}-events-{keys}-keys.db"
-        if path.name not in self._built:
-            begin = time.perf_counter()
+        if not path.exists():
             logs.build(path, events=events, keys=keys, turns=max(1, events // PER_TURN)).close()
-            self._built[path.name] = events / (time.perf_counter() - begin)
         return path
 
     @contextmanager

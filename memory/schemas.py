@@ -105,7 +105,23 @@ def _dump(adapter: TypeAdapter[Any], value: object, path: str) -> object:
     except ValueError as error:  # PydanticSerializationError is one
         raise TypeError(f"the {type(value).__qualname__} at {path} has no JSON form: {error}") from error
     _refuse_lost(plain, dumped, path)
+    _refuse_other(adapter, value, dumped, path)
     return dumped
+
+
+def _refuse_other(adapter: TypeAdapter[Any], value: object, dumped: object, path: str) -> None:
+    """Refuse what reads back as another value: members of a subclass, a masked secret, two keys made one."""
+    from pydantic import ValidationError
+
+    what = f"the {type(value).__qualname__} at {path} does not read back from JSON as it is"
+    try:
+        back = _validate(adapter, dumped)
+    except ValidationError as error:
+        raise TypeError(f"{what}:\n{_lines(error)}") from error
+    except RecursionError:
+        return  # too deep: the check for JSON refuses it with its own words
+    if back != value:
+        raise TypeError(f"{what}: {value!r:.200} became {back!r:.200}")
 
 
 def _refuse_lost(plain: object, dumped: object, path: str) -> None:

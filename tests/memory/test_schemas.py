@@ -10,7 +10,15 @@ from decimal import Decimal
 from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field, field_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    SecretStr,
+    computed_field,
+    field_serializer,
+)
 
 from turnlog.memory import SharedMemory
 
@@ -236,10 +244,67 @@ def test_schemas_change_nothing_silently_either(memory: SharedMemory, value: Any
     assert memory.store.list() == []
 
 
-def test_a_models_own_way_of_writing_holds(memory: SharedMemory) -> None:
-    """What a serializer of the model says instead of NaN is what the model wants."""
-    memory.write("a", "k", Spoken(score=math.nan))
-    assert memory.read("a/k").value == {"score": "n/a"}
+class Person(BaseModel):
+    """Somebody."""
+
+    name: str
+
+
+class Employee(Person):
+    """A person of whom more is known."""
+
+    salary: int
+
+
+class Led(BaseModel):
+    """Declares less than it may hold."""
+
+    lead: Person
+
+
+class Masked(BaseModel):
+    """Dumps asterisks."""
+
+    password: SecretStr
+
+
+class Partly(BaseModel):
+    """Keeps a member to itself."""
+
+    shown: int
+    kept: int = Field(default=7, exclude=True)
+
+
+class Keyed(BaseModel):
+    """Has keys that are one in JSON."""
+
+    names: dict[int | str, str]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(Led(lead=Employee(name="x", salary=5)), id="members of a subclass"),
+        pytest.param(Masked(password=SecretStr("hunter2")), id="a masked secret"),
+        pytest.param(Partly(shown=1, kept=9), id="an excluded member"),
+        pytest.param(Keyed(names={1: "a", "1": "b"}), id="two keys that become one"),
+        pytest.param(Spoken(score=math.nan), id="a serializer of its own that cannot be read back"),
+    ],
+)
+def test_a_model_that_reads_back_otherwise_is_refused(memory: SharedMemory, value: BaseModel) -> None:
+    """What is accepted reads back equal; what would not is refused, alone or by its schema."""
+    for schema in (None, type(value)):
+        with pytest.raises(TypeError, match=r"at \$ does not read back"):
+            memory.write("a", "k", value, schema=schema)
+    assert memory.store.list() == []
+
+
+def test_a_model_of_a_subclass_reads_back_as_that(memory: SharedMemory) -> None:
+    """What a declared type would lose is kept where the class itself is named."""
+    memory.write("a", "k", Employee(name="x", salary=5))
+    found = memory.read("a/k", schema=Employee)
+    assert found is not None
+    assert found.value == Employee(name="x", salary=5)
 
 
 def test_a_circle_beside_a_model_is_found(memory: SharedMemory) -> None:
