@@ -120,9 +120,7 @@ class Database:
         Raises:
             Busy, StorageError, Corrupt: what SQLite reports, or another file lies at the path by now.
         """
-        found = self._stat()
-        if found is None or (found.st_dev, found.st_ino) != self.identity:
-            raise StorageError(f"{self.shown} was moved or replaced since it was opened; open it again")
+        self._check_in_place()
         with self.errors():
             try:
                 return self._open(immutable=False, writing=writing)
@@ -168,6 +166,7 @@ class Database:
             StorageError: an earlier flush has failed, so that nothing more is written.
         """
         self._refuse_if_broken()
+        self._check_in_place()
         if db.in_transaction:  # an interrupt hit an earlier one while it was being rolled back
             db.execute("rollback")
         deadline = None
@@ -263,6 +262,12 @@ class Database:
             yield
         except driver().Error as error:
             raise self.error(error) from error
+
+    def _check_in_place(self) -> None:
+        """Refuse to go on with a file that is no longer at its path: what is written would be lost."""
+        found = self._stat()
+        if found is None or (found.st_dev, found.st_ino) != self.identity:
+            raise StorageError(f"{self.shown} was moved or replaced since it was opened; open it again")
 
     def _refuse_if_broken(self) -> None:
         if self._broken is not None:

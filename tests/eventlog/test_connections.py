@@ -405,3 +405,20 @@ def test_opening_waits_no_longer_than_asked(path: Path, connect: Callable[..., A
     with pytest.raises(Busy, match=r"more than 0\.1 s"):
         EventLog(path, busy_timeout_s=0.1)
     assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize("gone", ["moved", "deleted", "replaced"])
+def test_nothing_is_acknowledged_for_a_file_that_is_gone(path: Path, gone: str) -> None:
+    """A write to a log whose file was moved, deleted or replaced meanwhile is refused: it would be lost."""
+    with EventLog(path) as log:
+        log.execute([Write("k", "before")], run="main")
+        if gone == "deleted":
+            path.unlink()
+        else:
+            path.rename(path.with_name("elsewhere.db"))
+        if gone == "replaced":
+            path.write_bytes(b"something else")
+        with pytest.raises(StorageError, match="was moved or replaced"):
+            log.execute([Write("k", "lost")], run="main")
+    if gone == "replaced":
+        assert path.read_bytes() == b"something else"
