@@ -104,7 +104,7 @@ def _drive(log: turnlog.EventLog, kind: Kind, seconds: float) -> None:
 
 
 def _steps(log: turnlog.EventLog, seconds: float) -> dict[int, Spread]:
-    """Every step that the loop takes while so many tasks write."""
+    """The steps that turnlog takes on the loop while so many tasks write."""
     found: dict[int, Spread] = {}
     for writers in (PAIRED, 1_024):
         with steps_timed() as taken:
@@ -138,7 +138,10 @@ def _report(kinds: list[Kind], peers: list[Kind], steps: dict[int, Spread]) -> l
         )
         for kind in [*kinds, *peers]
     ]
-    held = "; ".join(f"{count:,} tasks {each.longest / 1e3:.1f} ms" for count, each in steps.items())
+    held = "; ".join(
+        f"{count:,} tasks {each.longest / 1e3:.1f} ms (p99 {each.p99 / 1e3:.1f})"
+        for count, each in steps.items()
+    )
     about = (
         f"Each task writes a value of {len(VALUE)} bytes again and again. Beside them a task sleeps 1 ms"
         " each time; how late it wakes up shows how long others on the loop are held up. The task that"
@@ -150,7 +153,7 @@ def _report(kinds: list[Kind], peers: list[Kind], steps: dict[int, Spread]) -> l
         "",
         *table(head, rows),
         "",
-        f"Longest single step on the loop (disk): {held}.",
+        f"Longest single step of turnlog's own on the loop (disk): {held}.",
     ]
 
 
