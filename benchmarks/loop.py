@@ -55,14 +55,14 @@ async def by_tasks(
 
 @contextmanager
 def steps_timed() -> Generator[list[int]]:
-    """Nanoseconds of each step of turnlog's own that loops take in the block: how long it holds up the rest."""
+    """Nanoseconds of each step of turnlog's own on a loop in the block: how long it holds up the rest."""
     taken: list[int] = []
     clock = time.perf_counter_ns
     run = asyncio.Handle._run
 
     def timed(handle: asyncio.Handle) -> None:
         begin = clock()
-        own = getattr(handle._callback, "__module__", "").startswith("turnlog.")
+        own = str(getattr(handle._callback, "__module__", "")).startswith("turnlog.")
         run(handle)
         if own:
             taken.append(clock() - begin)

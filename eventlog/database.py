@@ -81,6 +81,7 @@ class Database:
         self._flushes = durability == "disk" and _CAN_FLUSH
         self._wal: int | None = None
         self._flushing = threading.Lock()  # guards the two: a descriptor must not be closed under a flush
+        self._released = True  # no writing connection is open, so that the WAL is not sure to stay
         self._broken: OutcomeUnknown | None = None  # a flush has failed
         self.identity = self._find(create=create and not read_only)
 
@@ -217,10 +218,17 @@ class Database:
             if self._broken is not None:
                 raise OutcomeUnknown(*self._broken.args) from self._broken
             try:
-                if self._wal is not None and os.fstat(self._wal).st_nlink == 0:
-                    self._wal = os.close(self._wal)  # the log was closed by all since, and its WAL removed
                 if self._wal is None:
-                    self._wal = os.open(f"{self._file}-wal", os.O_RDONLY | os.O_CLOEXEC)
+                    wal = os.open(f"{self._file}-wal", os.O_RDONLY | os.O_CLOEXEC)
+                    if (
+                        self._released
+                    ):  # nothing of ours is open, so this WAL may be removed and another begun
+                        try:
+                            os.fdatasync(wal)
+                        finally:
+                            os.close(wal)
+                        return
+                    self._wal = wal
                 os.fdatasync(self._wal)
             except FileNotFoundError:
                 return  # a WAL goes only when all that was in it has been moved into the file, and flushed
@@ -234,6 +242,7 @@ class Database:
     def release(self) -> None:
         """Let go of the WAL; call before the writing connection is closed."""
         with self._flushing:
+            self._released = True
             if self._wal is not None:
                 os.close(self._wal)
                 self._wal = None
@@ -358,6 +367,7 @@ class Database:
             db.execute("select count(*) from sqlite_schema").fetchone()  # the first look into the file
             if writing:
                 db.execute("pragma busy_timeout = 0")  # from here on `begin` waits
+                self._released = False
         except BaseException:
             db.close()
             raise
