@@ -220,9 +220,8 @@ class Database:
             try:
                 if self._wal is None:
                     wal = os.open(f"{self._file}-wal", os.O_RDONLY | os.O_CLOEXEC)
-                    if (
-                        self._released
-                    ):  # nothing of ours is open, so this WAL may be removed and another begun
+                    if self._released:
+                        # Nothing of ours is open: this WAL may be removed, and another begun in its place.
                         try:
                             os.fdatasync(wal)
                         finally:
