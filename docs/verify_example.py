@@ -14,8 +14,9 @@ from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path
 
-APPLICATION_ID, VERSION = 0x7475726E, 1  # "Identity"
-WRITTEN, DELETED, PUT_BACK, FORKED, ADVANCED, TURN_SET, RESTORED, REFUSED = 1, 2, 3, 10, 11, 12, 13, 20
+APPLICATION_ID, VERSIONS = 0x7475726E, (1, 2)  # "Identity", "Version 1"
+WRITTEN, DELETED, PUT_BACK, FORKED, ADVANCED, TURN_SET, RESTORED = 1, 2, 3, 10, 11, 12, 13
+REFUSED, UNCHANGED, REDACTED = 20, 21, 22
 COLUMNS = {  # "Types": columns that an event of the type must have, and columns it may have
     WRITTEN: ({"key", "value", "salt"}, {"metadata", "expires_at_turn", "birth", "created_at"}),
     DELETED: ({"key"}, set()),
@@ -25,8 +26,12 @@ COLUMNS = {  # "Types": columns that an event of the type must have, and columns
     TURN_SET: (set(), set()),
     RESTORED: ({"detail"}, set()),
     REFUSED: ({"key", "salt", "detail"}, set()),
+    UNCHANGED: ({"idempotency_key"}, set()),
+    REDACTED: ({"detail"}, {"key"}),
 }
-OPTIONAL = {"idempotency_key"}.union(*(must | may for must, may in COLUMNS.values()))
+ONCE = {"idempotency_key", "salt", "detail"}  # "Commands carried out once": what comes together
+ERASED = {"value", "metadata", "salt"}  # "Redaction"
+OPTIONAL = ONCE.union(*(must | may for must, may in COLUMNS.values()))
 HASHED_FIRST = itemgetter("revision", "batch", "turn", "type", "payload")  # "Hashes"
 PLAIN = ("encoding", "content", "expires_at_turn", "birth", "created_at", "detail", "recorded_at")
 HASHED_LAST = itemgetter(*PLAIN, "idempotency_key")
@@ -69,12 +74,37 @@ def digest(tag, start, *fields):
     return sha256(data).digest()
 
 
-def event_hash(previous, event, names):
-    """See "Hashes": of an event whose columns have been checked."""
+def is_digest(value):
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def event_hash(previous, event, names, erased):
+    """See "Hashes": of an event whose columns have been checked; `erased` as `erasures` has it."""
     who = [names[event[column]]["commitment"] for column in ("key", "agent", "activity")]
     text = event["value"], event["metadata"]
-    content = None if event["salt"] is None else digest(b"turnlog.content.1", event["salt"], *text)
+    content = erased.get(event["revision"])
+    if event["salt"] is not None:
+        content = digest(b"turnlog.content.1", event["salt"], *text)
     return digest(b"turnlog.event.1", previous, *HASHED_FIRST(event), *who, content, *HASHED_LAST(event))
+
+
+def erasures(db, run):
+    """See "Redaction": the commitments of a run's erased contents, by revision, and of the erased names."""
+    contents, names = {}, set()
+    query = "select revision, detail, position from events where run = ? and type = ? order by revision"
+    for revision, detail, position in db.execute(query, (run["id"], REDACTED)):
+        try:
+            stated = json.loads(detail or "null")
+            places = {int(place): commitment for place, commitment in stated["contents"].items()}
+            right = [str(place) for place in places] == list(stated["contents"])
+            right &= all(run["fork_revision"] < place < revision for place in places)
+            right &= all(map(is_digest, (*places.values(), *stated["names"])))
+        except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+            right = False
+        check(right, "detail does not say what it should", position)
+        contents |= {place: bytes.fromhex(commitment) for place, commitment in places.items()}
+        names |= {(run["family"], bytes.fromhex(commitment)) for commitment in stated["names"]}
+    return contents, names
 
 
 class Fold:
@@ -108,16 +138,21 @@ class Fold:
             self.alive.pop(key, None)
 
 
-def check_columns(event, run, names, runs):
+def check_columns(event, run, names, runs, erased):
     """See "events" and "Types": what can be said of an event without its past."""
     kind, position, first = event["type"], event["position"], event["revision"] == run["fork_revision"] + 1
     check(kind in COLUMNS, f"there is no type {kind}", position)
     must, may = COLUMNS[kind]
     given = {column for column in OPTIONAL if event[column] is not None}
+    once = ONCE if "idempotency_key" in given else set()
+    must = must | once
+    if event["revision"] in erased:
+        must, may = must - ERASED, may - ERASED
     wrong = ", ".join(sorted(must - given | given - must - may))
     check(not wrong, f"missing, or not to be there, in type {kind}: {wrong}", position)
     check((event["payload"], event["encoding"]) == (1, 0), "payload or encoding is unknown", position)
-    check(kind != WRITTEN or is_text(event["value"]), "value is not stored as text", position)
+    for column in given & {"value", "idempotency_key"}:
+        check(is_text(event[column]), f"{column} is not stored as text", position)
     check(len(event["salt"] or bytes(16)) == 16, "the salt has not 16 bytes", position)
     for column in ("key", "agent", "activity"):
         known = event[column] is None or names.get(event[column], NOTHING)["family"] == run["family"]
@@ -137,6 +172,9 @@ def check_columns(event, run, names, runs):
         right = isinstance(detail["to"], int) and 0 <= detail["to"] < event["revision"]
     elif kind == REFUSED:
         right = {"reason", "found", "length", "digest"} <= detail.keys()
+    if once:
+        count = detail.get("events")
+        right = right and is_digest(detail.get("command")) and type(count) is int and count > 0
     check(right, "detail does not say what it should", position)
 
 
@@ -147,8 +185,8 @@ def open_log(path):
     db.execute("begin")
     pragmas = ("application_id", "user_version", "encoding", "integrity_check(1)")
     *identity, encoding, damage = (db.execute(f"pragma {name}").fetchone()[0] for name in pragmas)
-    if identity != [APPLICATION_ID, VERSION]:
-        raise OSError(f"application_id and user_version are {identity}: not a log of version {VERSION}")
+    if identity[0] != APPLICATION_ID or identity[1] not in VERSIONS:
+        raise OSError(f"application_id and user_version are {identity}: not a log of version 1 or 2")
     check(encoding == b"UTF-8", "the text encoding is not UTF-8")
     check(damage == b"ok", f"SQLite's own check: {damage.decode(errors='replace')}")
     query = "select count(*) from pragma_table_list where schema = 'main' and strict and name in " + TABLES
@@ -156,16 +194,23 @@ def open_log(path):
     return db
 
 
-def check_names(db):
-    """See "names": every text, salt and commitment. The rows by id."""
+def check_names(db, erased):
+    """See "names": every text, salt and commitment, or that it was erased. The rows by id."""
     names = {None: NOTHING}
     for row in db.execute("select id, family, text, salt, commitment from names order by id"):
-        *_, text, salt, stated = row
-        if not is_text(text) or len(salt or b"") != 16 or digest(b"turnlog.name.1", salt, text) != stated:
+        _, family, text, salt, stated = row
+        names[row["id"]] = row
+        if (family, stated) in erased and text is salt is None:
+            continue
+        if (
+            (family, stated) in erased
+            or not is_text(text)
+            or len(salt or b"") != 16
+            or digest(b"turnlog.name.1", salt, text) != stated
+        ):
             users = "events, runs where run = runs.id and ? in (key, agent, activity, name)"
             position = db.execute(f"select min(position) from {users}", (row["id"],)).fetchone()[0]
             check(None, f"name {row['id']} is not what its commitment says", position)
-        names[row["id"]] = row
     return names
 
 
@@ -177,7 +222,7 @@ def genesis_and_segments(db, run, names, runs, segments):
     check(re.fullmatch(rb"[0-9a-f]{32}", run["uid"]), "the run's uid is not 32 lower-case hex digits", place)
     check(name["family"] == run["family"], "the run's name is none of its family", place)
     texts = {names[other["name"]]["text"] for other in runs.values()}
-    check(name["text"] not in texts, "an earlier run has the run's name", place)
+    check(name["text"] is None or name["text"] not in texts, "an earlier run has the run's name", place)
     point, past = (bytes(32), 0), []
     if parent is None:
         check((run["family"], fork_revision) == (run["id"], 0), "the run is no root of a family", place)
@@ -191,11 +236,17 @@ def genesis_and_segments(db, run, names, runs, segments):
     return digest(b"turnlog.genesis.1", b"", *fields), point[1], [*past, (run["id"], 2**63 - 1)]
 
 
+def shown(name):
+    if name["text"] is None:
+        return f"[redacted {name['commitment'].hex()[:8]}]"
+    return repr(name["text"].decode("utf-8", "surrogatepass"))[1:-1]
+
+
 def check_run(db, run, names, runs, segments):
     """See "To verify a file": one run, after those before it. What its keys hold, as in `entries`."""
     previous, position, segments[run["id"]] = genesis_and_segments(db, run, names, runs, segments)
     runs[run["id"]] = run
-    revision, batch, fold = run["fork_revision"], -1, Fold()
+    revision, batch, fold, erased = run["fork_revision"], -1, Fold(), erasures(db, run)[0]
     for segment, end in segments[run["id"]]:
         query = "select * from events where run = ? and revision <= ? order by revision"
         for event in db.execute(query, (segment, end)):
@@ -204,11 +255,15 @@ def check_run(db, run, names, runs, segments):
                 check(event["revision"] == revision, f"the run's revision {revision} is missing", place)
                 check(place > position, "stands before what was there before it", place)
                 check(event["batch"] in (0, batch + 1), "neither begins a batch nor goes on with one", place)
-                check_columns(event, run, names, runs)
-                check(event_hash(previous, event, names) == event["hash"], "not what its hash says", place)
+                check_columns(event, run, names, runs, erased)
+                check(
+                    event_hash(previous, event, names, erased) == event["hash"],
+                    "not what its hash says",
+                    place,
+                )
                 position, batch, previous = place, event["batch"], event["hash"]
             fold.apply(event)
-    name = repr(names[run["name"]]["text"].decode("utf-8", "surrogatepass"))[1:-1]
+    name = shown(names[run["name"]])
     print(f"run {name}: {revision - run['fork_revision']} events, head {previous.hex()}")
     return {(run["id"], key): entry for key, entry in fold.alive.items()}
 
@@ -231,8 +286,10 @@ def main(path):
     sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with closing(open_log(path)) as db:
-            names, runs, segments, alive = check_names(db), {}, {}, {}
-            for run in db.execute("select * from runs order by id"):
+            every = db.execute("select * from runs order by id").fetchall()
+            names = check_names(db, set().union(*(erasures(db, run)[1] for run in every)))
+            runs, segments, alive = {}, {}, {}
+            for run in every:
                 alive |= check_run(db, run, names, runs, segments)
             check_file(db, runs, alive)
     except FoundError as found:

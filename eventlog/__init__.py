@@ -9,6 +9,7 @@ from .errors import (
     Closed,
     Conflict,
     Corrupt,
+    KeyReused,
     NotFound,
     NotOurs,
     OutcomeUnknown,
@@ -22,7 +23,9 @@ from .events import (
     EntryRestored,
     EntryWritten,
     Event,
+    NothingChanged,
     Recorded,
+    Redacted,
     Restored,
     RunForked,
     Seal,
@@ -33,6 +36,7 @@ from .events import (
 from .evolve import evolve
 from .limits import Limits
 from .log import EventLog, RunInfo
+from .once import Once
 from .projection import Projection, Step
 from .runs import Head
 
@@ -56,12 +60,16 @@ __all__ = [
     "Event",
     "EventLog",
     "Head",
+    "KeyReused",
     "Limits",
     "NotFound",
     "NotOurs",
+    "NothingChanged",
+    "Once",
     "OutcomeUnknown",
     "Projection",
     "Recorded",
+    "Redacted",
     "Restored",
     "RunExists",
     "RunForked",

@@ -9,28 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from .chain import (
     NO_PARENT,
     SALT_SIZE,
     attempt_digest,
+    command_digest,
     content_commitment,
     event_hash,
     framed_commitment,
     genesis_hash,
     name_commitment,
 )
-from .codec import CODES, PAYLOAD_VERSION, REFUSED, encode
+from .codec import CODES, encode
 from .commands import Command
 from .driver import Connection
 from .entry import Content, Entry
+from .errors import KeyReused
 from .events import EntryRestored, EntryWritten, Event, Recorded, Seal
 from .evolve import evolve
+from .once import Once, earlier, fingerprint, in_part
 from .projection import Step
 from .runs import NEWEST_REVISION, Lineage, Run, Segment, hash_at
 from .tail import Name, RunTail, Tail
-from .text import stored_text, utf8_size
+from .text import json_text, read_json, stored_text, utf8_size
+from .upcast import PAYLOAD_VERSIONS
 
 __all__ = ["INSERT_EVENT", "INSERT_NAME", "INSERT_RUN", "Actor", "Batch", "ForkPoint", "Pages", "Sources"]
 
@@ -85,6 +89,15 @@ values (?, ?, ?, ?, ?, ?, ?, nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), nul
 _ABSENT = (NO_NUMBER, framed_commitment(None))
 _NO_BYTES = bytearray()
 _RESTORED = CODES[EntryRestored]
+_FIRST_NO_CHANGE = 10  # types below it change an entry
+
+
+class _Mark(NamedTuple):
+    """What the first event of a command that is carried out once carries."""
+
+    key: str
+    command: str
+    events: int
 
 
 class Pages:
@@ -184,21 +197,57 @@ class Batch:
             Conflict: a command's condition does not hold. Then this batch must be dropped.
         """
         outcomes: list[Any] = []
+        repeated: str | None = None
         for command in commands:
             before = len(self._recorded)
             acting = actor if command.agent is None else Actor(command.agent, actor.activity)
-            for event in command.decide(self):
-                self.append(event, acting)
+            if type(command) is Once:
+                known = self._repeat(command, acting)
+                if known is not None:
+                    repeated = command.idempotency_key
+                    outcomes.append(command.outcome(known))
+                    continue
+            else:
+                for event in command.decide(self):
+                    self.append(event, acting)
             outcomes.append(command.outcome(self._recorded[before:]))
+        if repeated is not None and self._recorded:
+            raise in_part(repeated)
         return outcomes
 
-    def append(self, event: Event, actor: Actor) -> Recorded:
+    def _repeat(self, once: Once[Any], actor: Actor) -> Sequence[Recorded] | None:
+        """What `once` recorded when it was carried out earlier; else it is carried out now.
+
+        Raises:
+            KeyReused: its key stands for another command.
+        """
+        key = once.idempotency_key
+        known = earlier(self._db, self._end.lineage, key, self._end.recorded_upto)
+        if known is None:
+            events = once.decide(self)
+            mark = _Mark(key, fingerprint(once.command), len(events))
+            for event in events:
+                self.append(event, actor, mark)
+                mark = None
+            return None
+        if not known.came_from(once.command):
+            first = known.recorded[0]
+            raise KeyReused(
+                f"idempotency key {key!r} stands for another command, recorded at position "
+                f"{first.position}; nothing was written",
+                key,
+            )
+        return known.recorded
+
+    def append(self, event: Event, actor: Actor, mark: _Mark | None = None) -> Recorded:
         """Give `event` its place at the end of the batch."""
         written = type(event) is EntryWritten
         salt = self._sources.random_bytes(SALT_SIZE) if written else None
         kind, name, value, metadata, salt, content, expires_at_turn, birth, created_at, detail, turn = encode(
             event, salt
         )
+        if mark is not None:
+            salt, detail = self._marked(mark, salt, detail)
         if kind == _RESTORED and not (birth or 0) <= (content or 0) <= self._revision:
             raise ValueError(f"revision {content} of run {self._run.name!r} is not in its past")
         if turn is not None:
@@ -208,14 +257,14 @@ class Batch:
         activity, activity_frame = _ABSENT if actor.activity is None else self._name(actor.activity)
         position = self._position = self._position + 1
         revision = self._revision = self._revision + 1
-        offset, now, turn = len(self._rows), self._now, self._turn
+        offset, now, turn, version = len(self._rows), self._now, self._turn, PAYLOAD_VERSIONS[kind]
         newest = self._hash = event_hash(
             self._hash,
             revision,
             offset,
             turn,
             kind,
-            PAYLOAD_VERSION,
+            version,
             key_frame,
             agent_frame,
             activity_frame,
@@ -227,7 +276,7 @@ class Batch:
             created_at,
             detail,
             now,
-            None,
+            None if mark is None else stored_text(mark.key),
         )
         self._rows.append(
             (
@@ -237,7 +286,7 @@ class Batch:
                 offset,
                 turn,
                 kind,
-                PAYLOAD_VERSION,
+                version,
                 key,
                 agent,
                 activity,
@@ -251,7 +300,7 @@ class Batch:
                 NO_NUMBER if created_at is None else created_at,
                 detail or "",
                 now,
-                _NO_BYTES,
+                _NO_BYTES if mark is None else stored_text(mark.key),
                 bytearray(newest),
             )
         )
@@ -266,11 +315,12 @@ class Batch:
             now,
             event,
             newest,
+            None if mark is None else mark.key,
         )
         self._recorded.append(recorded)
         if written:
             self._contents[revision] = Content(event.value, event.metadata, actor.agent)
-        if name is not None and kind != REFUSED:
+        if name is not None and kind < _FIRST_NO_CHANGE:
             self._entries[name] = evolve(self.entry(name), recorded)
         return recorded
 
@@ -296,6 +346,13 @@ class Batch:
         pages.steps.append(Step(end.lineage, self._recorded, changed))
 
     # -- inside
+
+    def _marked(self, mark: _Mark, salt: bytes | None, detail: str | None) -> tuple[bytes, str]:
+        """Salt and detail of an event that carries `mark`."""
+        salt = self._sources.random_bytes(SALT_SIZE) if salt is None else salt
+        members = {} if detail is None else cast("dict[str, object]", read_json(detail))
+        members |= {"command": command_digest(salt, mark.command).hex(), "events": mark.events}
+        return salt, json_text(members)
 
     def _begin(self, name: str, fork: ForkPoint | None) -> RunTail:
         ident = self._tail.last_run + 1

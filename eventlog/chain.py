@@ -15,6 +15,7 @@ __all__ = [
     "NO_PARENT",
     "SALT_SIZE",
     "attempt_digest",
+    "command_digest",
     "content_commitment",
     "event_hash",
     "framed_commitment",
@@ -31,6 +32,7 @@ NO_PARENT = bytes(32)
 _NAME = b"turnlog.name.1\n"
 _CONTENT = b"turnlog.content.1\n"
 _ATTEMPT = b"turnlog.attempt.1\n"
+_COMMAND = b"turnlog.command.1\n"
 _GENESIS = b"turnlog.genesis.1\n"
 _EVENT = b"turnlog.event.1\n"
 
@@ -71,6 +73,11 @@ def content_commitment(salt: bytes, value: str | bytes | None, metadata: str | N
 def attempt_digest(salt: bytes, text: str) -> bytes:
     """What a refusal keeps of the value that was not written: 32 bytes."""
     return sha256(_ATTEMPT + salt + _field(stored_text(text))).digest()
+
+
+def command_digest(salt: bytes, command: str) -> bytes:
+    """What an event with an idempotency key keeps of the command it came from: 32 bytes."""
+    return sha256(_COMMAND + salt + _field(command)).digest()
 
 
 def genesis_hash(uid: str, run_name: bytes, created_at: int, parent: bytes) -> bytes:

@@ -13,7 +13,9 @@ from .events import (
     EntryRestored,
     EntryWritten,
     Event,
+    NothingChanged,
     Recorded,
+    Redacted,
     Restored,
     RunForked,
     Seal,
@@ -21,12 +23,16 @@ from .events import (
     TurnSet,
     WriteRefused,
 )
+from .schema import shown_name
 from .text import json_text, read_json, read_text, stored_text
+from .upcast import PAYLOAD_VERSIONS, upcast
+from .upcast import Payload as Versioned
 
 __all__ = [
     "CODES",
     "ENTRY_DELETED",
-    "PAYLOAD_VERSION",
+    "REDACTED",
+    "REDACTED_METADATA",
     "REFUSED",
     "SELECT_CHANGE",
     "SELECT_RECORDED",
@@ -45,19 +51,25 @@ CODES: dict[type[Event], int] = {
     TurnSet: 12,
     Restored: 13,
     WriteRefused: 20,
+    NothingChanged: 21,
+    Redacted: 22,
 }
 """The number each type of event is stored as."""
 
-_KNOWN = frozenset(CODES.values())
+_WRITTEN_VERSION = PAYLOAD_VERSIONS[1]
 ENTRY_DELETED = CODES[EntryDeleted]
 REFUSED = CODES[WriteRefused]
 
-PAYLOAD_VERSION = 1
-"""The version of every type's payload that this build writes."""
+REDACTED = "[redacted]"
+"""What is shown in place of a value that was erased."""
 
-SELECT_RECORDED = """
-select e.position, run_name.text, e.revision, e.batch, e.turn, e.type, e.payload, key_name.text,
-    agent_name.text, activity_name.text, e.value, e.encoding, e.metadata, e.salt, e.content,
+REDACTED_METADATA = '{"redacted":true}'
+"""What is shown in place of its metadata."""
+
+SELECT_RECORDED = f"""
+select e.position, {shown_name("run_name")}, e.revision, e.batch, e.turn, e.type, e.payload,
+    {shown_name("key_name")}, {shown_name("agent_name")}, {shown_name("activity_name")},
+    e.value, e.encoding, e.metadata, e.salt, e.content,
     e.expires_at_turn, e.birth, e.created_at, e.detail, e.recorded_at, e.idempotency_key, e.hash
 from events e
 left join runs on runs.id = e.run
@@ -65,14 +77,14 @@ left join names run_name on run_name.id = runs.name
 left join names key_name on key_name.id = e.key
 left join names agent_name on agent_name.id = e.agent
 left join names activity_name on activity_name.id = e.activity
-"""
+"""  # noqa: S608 - constants only
 """What `decode` reads; a `where` and an `order by` on `e` follow."""
 
-SELECT_CHANGE = """
-select e.position, e.revision, e.type, e.payload, key_name.text, e.content, e.expires_at_turn, e.birth,
-    e.created_at, e.recorded_at, e.encoding
+SELECT_CHANGE = f"""
+select e.position, e.revision, e.type, e.payload, {shown_name("key_name")}, e.content,
+    e.expires_at_turn, e.birth, e.created_at, e.recorded_at, e.encoding
 from events e left join names key_name on key_name.id = e.key
-"""
+"""  # noqa: S608 - constants only
 """What `decode_change` reads; a `where` and an `order by` on `e` follow."""
 
 
@@ -109,30 +121,44 @@ def encode(event: Event, salt: bytes | None) -> Payload:
             None,
         )
     code = CODES[type(event)]
-    key = value = metadata = content = expires_at_turn = birth = created_at = turn = None
-    detail: dict[str, object] = {}
+    key = content = expires_at_turn = birth = created_at = turn = None
     match event:
-        case EntryDeleted():
-            key = event.key
+        case EntryDeleted(key):
+            pass
         case EntryRestored(key, content, birth, created_at, expires_at_turn):
             pass
-        case TurnAdvanced(turn) | TurnSet(turn):
+        case TurnAdvanced(turn) | TurnSet(turn) | RunForked(_, _, turn) | Restored(turn):
             pass
-        case RunForked(parent, revision, turn):
-            detail = {"parent": parent, "revision": revision}
-        case Restored(turn, to, by, reason):
-            told = {"to": to, "by": by, "reason": reason}
-            detail = {name: fact for name, fact in told.items() if fact is not None}
-        case WriteRefused(key, reason, found_version, attempt, expected_version):
-            salt = attempt.salt
-            detail = {"reason": reason, "found": found_version}
-            if expected_version is not None:
-                detail["expected"] = expected_version
-            detail |= {"length": attempt.length, "digest": attempt.digest.hex()}
+        case WriteRefused():
+            key, salt = event.key, event.attempt.salt
+        case NothingChanged() | Redacted():
+            key = event.key if isinstance(event, Redacted) else None
         case _:
             assert_never(event)
-    text = json_text(detail) if detail or isinstance(event, Restored) else None
-    return (code, key, value, metadata, salt, content, expires_at_turn, birth, created_at, text, turn)
+    detail = _detail_of(event)
+    text = None if detail is None else json_text(detail)
+    return (code, key, None, None, salt, content, expires_at_turn, birth, created_at, text, turn)
+
+
+def _detail_of(event: Event) -> dict[str, object] | None:
+    """The members of `detail`: what no column is for."""
+    match event:
+        case RunForked(parent, revision):
+            return {"parent": parent, "revision": revision}
+        case Restored(_, to, by, reason):
+            return _told(to=to, by=by, reason=reason)
+        case WriteRefused(_, reason, found_version, attempt, expected_version):
+            told = _told(reason=reason, found=found_version, expected=expected_version)
+            return {**told, "length": attempt.length, "digest": attempt.digest.hex()}
+        case Redacted(contents, names, _, reason):
+            erased = {str(revision): commitment.hex() for revision, commitment in contents}
+            return {"contents": erased, "names": [each.hex() for each in names], **_told(reason=reason)}
+        case _:
+            return None
+
+
+def _told(**facts: object) -> dict[str, object]:
+    return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def decode(row: tuple[Any, ...]) -> Recorded:
@@ -144,7 +170,7 @@ def decode(row: tuple[Any, ...]) -> Recorded:
     """
     position, run, revision, batch, turn, code, payload, key, agent, activity, value, encoding = row[:12]
     try:
-        if code == 1 and payload == PAYLOAD_VERSION and encoding == 0 and type(key) is type(value) is str:
+        if code == 1 and payload == _WRITTEN_VERSION and encoding == 0 and type(key) is type(value) is str:
             event: Event = EntryWritten(key, value, row[12], row[15], row[16], row[17])  # most of them
         else:
             event = _event(turn, row)
@@ -173,8 +199,11 @@ def decode_change(row: tuple[Any, ...]) -> tuple[str, Recorded] | None:
     """
     position, revision, code, payload, key, content, expires_at_turn, birth, created_at, at, encoding = row
     try:
-        if payload != PAYLOAD_VERSION or encoding != 0 or code not in _KNOWN:
-            raise ValueError(f"event type {code} with payload version {payload} is unknown")
+        if encoding != 0:
+            raise ValueError(f"encoding {encoding} is unknown")
+        if payload != PAYLOAD_VERSIONS.get(code):
+            older = Versioned(None, None, content, expires_at_turn, birth, created_at, None)
+            _, _, content, expires_at_turn, birth, created_at, _ = upcast(code, payload, older)
         name = key if type(key) is str or code >= 10 else _name(key)
         if code == 1:
             event: Event = EntryWritten(name, "", None, expires_at_turn, birth, created_at)
@@ -206,35 +235,59 @@ def _event(turn: int, row: tuple[Any, ...]) -> Event:
         row[12],
         row[13],
     )
-    if payload != PAYLOAD_VERSION or encoding != 0:
-        raise ValueError(
-            f"event type {code} with payload version {payload} and encoding {encoding} is unknown"
-        )
+    if encoding != 0:
+        raise ValueError(f"encoding {encoding} is unknown")
+    if payload != PAYLOAD_VERSIONS.get(code):
+        newer = upcast(code, payload, Versioned(value, metadata, *row[14:19]))
+        value, metadata = newer[:2]
+        row = (*row[:14], *newer[2:], *row[19:])
     match code:
         case 1:
+            if value is None and salt is None:
+                value, metadata = REDACTED, REDACTED_METADATA
             return EntryWritten(_name(key), _name(value), metadata, row[15], row[16], row[17])
         case 2:
             return EntryDeleted(_name(key))
         case 3:
             return EntryRestored(_name(key), _int(row[14]), _int(row[16]), _int(row[17]), row[15])
-        case 10:
-            detail = _detail(row[18])
-            return RunForked(detail["parent"], detail["revision"], turn)
         case 11:
             return TurnAdvanced(turn)
         case 12:
             return TurnSet(turn)
+        case 21:
+            return NothingChanged()
+        case _:
+            return _event_of_detail(code, turn, key, salt, row)
+
+
+def _event_of_detail(
+    code: int, turn: int, key: str | bytes | None, salt: bytes | None, row: tuple[Any, ...]
+) -> Event:
+    """An event of a type whose `detail` says something."""
+    detail = cast("dict[str, Any]", read_json(row[18]))
+    match code:
+        case 10:
+            return RunForked(detail["parent"], detail["revision"], turn)
         case 13:
-            detail = _detail(row[18])
             return Restored(turn, detail.get("to"), detail.get("by"), detail.get("reason"))
         case 20:
-            detail = _detail(row[18])
             attempt = Seal(detail["length"], bytes.fromhex(detail["digest"]), salt)
             return WriteRefused(
                 _name(key), detail["reason"], detail["found"], attempt, detail.get("expected")
             )
+        case 22:
+            return _redacted(key, detail)
         case _:
-            raise ValueError(f"event type {code} with payload version {payload} is unknown")
+            raise ValueError(f"event type {code} is unknown")
+
+
+def _redacted(key: str | bytes | None, detail: dict[str, Any]) -> Redacted:
+    return Redacted(
+        tuple((int(revision), bytes.fromhex(digits)) for revision, digits in detail["contents"].items()),
+        tuple(map(bytes.fromhex, detail["names"])),
+        None if key is None else _name(key),
+        detail.get("reason"),
+    )
 
 
 def _name(stored: str | bytes | None) -> str:
@@ -247,7 +300,3 @@ def _int(stored: int | None) -> int:
     if stored is None:
         raise ValueError("a number that the event must have is missing")
     return stored
-
-
-def _detail(stored: str) -> dict[str, Any]:
-    return cast("dict[str, Any]", read_json(stored))

@@ -142,18 +142,7 @@ class Write:
         entry = view.entry(self.key)
         found = entry.version if entry else 0
         if self.expected_version is not None and self.expected_version != found:
-            raise Conflict(
-                expected=self.expected_version,
-                found=found,
-                refusal=WriteRefused(
-                    key=self.key,
-                    reason="version differs",
-                    found_version=found,
-                    attempt=view.seal(self.value),
-                    expected_version=self.expected_version,
-                ),
-                agent=self.agent,
-            )
+            raise _version_conflict(self, self.expected_version, found, view)
         return (_written(self.key, self.value, self.metadata_json, self.expires_at_turn, entry),)
 
     def outcome(self, recorded: Sequence[Recorded]) -> int:
@@ -388,6 +377,26 @@ def _check_content(limits: Limits, key: str, value: str, metadata: str | None) -
     limits.check_name("the key", key)
     limits.check_value(key, value)
     limits.check_metadata(key, metadata)
+
+
+def _version_conflict(write: Write, expected: int, found: int, view: View) -> Conflict:
+    state = f"is at version {found}" if found else "does not exist"
+    wanted = f"version {expected}" if expected else "the key not to exist"
+    return Conflict(
+        f"key {write.key!r} {state}, but the write expected {wanted}; "
+        "read it again, merge your change and retry",
+        key=write.key,
+        expected=expected,
+        found=found,
+        refusal=WriteRefused(
+            key=write.key,
+            reason="version differs",
+            found_version=found,
+            attempt=view.seal(write.value),
+            expected_version=expected,
+        ),
+        agent=write.agent,
+    )
 
 
 def _written(

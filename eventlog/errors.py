@@ -3,6 +3,7 @@
 TurnlogError
 ├── Busy               somebody else held the write lock for longer than the limit
 ├── Conflict           a stated condition did not hold (ValueError too)
+│   └── KeyReused      an idempotency key was used for another command before
 ├── NotFound           no such run, key or position (LookupError too)
 ├── RunExists          the name for a new run is taken (ValueError too)
 ├── BadAddress         a point of the past that cannot be read or was never reached (ValueError too)
@@ -31,6 +32,7 @@ __all__ = [
     "Closed",
     "Conflict",
     "Corrupt",
+    "KeyReused",
     "NotFound",
     "NotOurs",
     "OutcomeUnknown",
@@ -50,28 +52,44 @@ class Busy(TurnlogError):  # noqa: N818 - the public names read as states, as in
 
 
 class Conflict(TurnlogError, ValueError):  # noqa: N818
-    """A write's `expected_version` is not the version found; read again, merge, and retry.
+    """A stated condition did not hold: as a rule, a write's `expected_version` is not the version found.
 
     Attributes:
-        key: the key in question.
-        expected: the version the caller stated (0 = must not exist).
-        found: the version the key has (0 = it does not exist).
-        refusal: the fact that the log keeps of the attempt.
+        key: the key in question, where it is about one.
+        expected: the version the caller stated (0 = must not exist); None where it is not about versions.
+        found: the version the key has (0 = it does not exist); likewise.
+        refusal: the fact that the log keeps of the attempt, if it keeps one.
         agent: who attempted it, where the command itself says so.
     """
 
-    def __init__(self, *, expected: int, found: int, refusal: WriteRefused, agent: str | None = None) -> None:
-        state = f"is at version {found}" if found else "does not exist"
-        wanted = f"version {expected}" if expected else "the key not to exist"
-        super().__init__(
-            f"key {refusal.key!r} {state}, but the write expected {wanted}; "
-            "read it again, merge your change and retry"
-        )
-        self.key = refusal.key
+    def __init__(
+        self,
+        message: str,
+        *,
+        key: str | None = None,
+        expected: int | None = None,
+        found: int | None = None,
+        refusal: WriteRefused | None = None,
+        agent: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.key = key
         self.expected = expected
         self.found = found
         self.refusal = refusal
         self.agent = agent
+
+
+class KeyReused(Conflict):
+    """An idempotency key stands for another command, or a list was carried out in part before.
+
+    Attributes:
+        idempotency_key: the key.
+    """
+
+    def __init__(self, message: str, idempotency_key: str) -> None:
+        super().__init__(message)
+        self.idempotency_key = idempotency_key
 
 
 class NotFound(TurnlogError, LookupError):  # noqa: N818

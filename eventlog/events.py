@@ -5,6 +5,8 @@ stored. Two groups matter to readers, and the numbers of the types follow them (
 
 - *changes* (1 to 9) alter what a key holds; the newest change of a key tells its whole state;
 - *turn marks* (10 to 19) begin a visit to a turn; each carries the turn it leads to.
+
+The others (20 to 29) are notes: they change neither entries nor the turn.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ __all__ = [
     "EntryRestored",
     "EntryWritten",
     "Event",
+    "Note",
+    "NothingChanged",
     "Recorded",
+    "Redacted",
     "Restored",
     "RunForked",
     "Seal",
@@ -155,9 +160,34 @@ class WriteRefused:
     expected_version: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class NothingChanged:
+    """A command with an idempotency key had nothing to change; recorded so that a repetition is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """Texts of earlier events of the same run were erased for good; what proves the hash chain stays here.
+
+    The insertion of this event is what erases them (docs/format.md).
+
+    Attributes:
+        contents: revision of each event that lost value, metadata and salt, with the commitment to them.
+        names: commitments of the names of the run's family that lost their text and salt.
+        key: the key whose contents were erased; None where it is about names.
+        reason: why, as told.
+    """
+
+    contents: tuple[tuple[int, bytes], ...]
+    names: tuple[bytes, ...] = ()
+    key: str | None = None
+    reason: str | None = None
+
+
 Change = EntryWritten | EntryDeleted | EntryRestored
 TurnMark = RunForked | TurnAdvanced | TurnSet | Restored
-Event = Change | TurnMark | WriteRefused
+Note = WriteRefused | NothingChanged | Redacted
+Event = Change | TurnMark | Note
 
 
 class Recorded(NamedTuple):

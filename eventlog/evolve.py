@@ -13,7 +13,9 @@ from .events import (
     EntryDeleted,
     EntryRestored,
     EntryWritten,
+    NothingChanged,
     Recorded,
+    Redacted,
     Restored,
     RunForked,
     TurnAdvanced,
@@ -49,7 +51,9 @@ def evolve(entry: Entry | None, recorded: Recorded) -> Entry | None:
             )
         case EntryDeleted():
             return None
-        case WriteRefused() | TurnAdvanced() | TurnSet() | Restored() | RunForked():
+        case TurnAdvanced() | TurnSet() | Restored() | RunForked():
+            return entry
+        case WriteRefused() | NothingChanged() | Redacted():
             return entry
         case _:
             assert_never(event)

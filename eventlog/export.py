@@ -10,10 +10,12 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
+from .codec import CODES
 from .driver import Connection
 from .errors import Corrupt
+from .events import EntryWritten, WriteRefused
 from .log import EventLog
-from .run_integrity import is_text
+from .run_integrity import erased_contents, is_text
 from .runs import NEWEST_REVISION, Lineage
 from .text import json_text
 
@@ -46,6 +48,7 @@ EXPORT_COLUMNS = (
     "hash",
 )
 NAME_COLUMNS = ("key", "agent", "activity")
+_MAY_BE_ERASED = {CODES[EntryWritten], CODES[WriteRefused]}
 
 _EVENTS_BY_POSITION = f"""
 select position, run, {", ".join(EXPORT_COLUMNS)} from events
@@ -56,7 +59,7 @@ select revision, run, {", ".join(EXPORT_COLUMNS)} from events
 where revision > ? and revision <= ? and run = ? order by revision limit {_PAGE}
 """  # noqa: S608 - constants only
 _RUNS = "select id, uid, name, family, parent, fork_revision, created_at from runs order by id"
-_NAME = "select family, text, salt from names where id = ?"
+_NAME = "select family, text, salt, commitment from names where id = ?"
 
 
 def export_lines(log: EventLog, run: str | None = None) -> Iterator[str]:
@@ -80,6 +83,7 @@ class _Export:
         self._past = past
         self._uids: dict[int, str] = {}
         self._named: set[int] = set()
+        self._erased: dict[int, dict[int, bytes]] = {}  # commitments by run and revision
 
     def lines(self) -> Iterator[str]:
         last, beginning = self._beginning()
@@ -155,6 +159,8 @@ class _Export:
         for column in NAME_COLUMNS:
             if column in event:
                 yield from self._name(db, event[column])
+        if event["type"] in _MAY_BE_ERASED and "salt" not in event:
+            event["commitment"] = self._commitment(db, run, event["revision"])
         for column in ("salt", "hash"):
             if column in event:
                 event[column] = event[column].hex()
@@ -170,11 +176,28 @@ class _Export:
             return
         self._named.add(ident)
         row = db.execute(_NAME, (ident,)).fetchone()
-        if row is None or row[0] not in self._uids or not is_text(row[1]) or row[2] is None:
+        family, text, salt, commitment = row or (0, None, b"", b"")
+        facts = {"kind": "name", "id": ident, "family": self._uids.get(family)}
+        if family not in self._uids or (text is None) != (salt is None):
             raise Corrupt(f"name number {ident} is missing or damaged; `turnlog verify` says more")
-        family, text, salt = row
-        facts = {"kind": "name", "id": ident, "family": self._uids[family], "text": _portable(text)}
-        yield json_text({**facts, "salt": salt.hex()})
+        if text is None:
+            yield json_text({**facts, "commitment": commitment.hex()})
+        elif is_text(text):
+            yield json_text({**facts, "text": _portable(text), "salt": salt.hex()})
+        else:
+            raise Corrupt(f"name number {ident} is not stored as text; `turnlog verify` says more")
+
+    def _commitment(self, db: Connection, run: int, revision: int) -> str:
+        """The commitment of a content that was erased, or may have been erased since the export began."""
+        if revision not in self._erased.get(run, {}):
+            self._erased[run] = erased_contents(db, run)
+        try:
+            return self._erased[run][revision].hex()
+        except KeyError:
+            raise Corrupt(
+                f"revision {revision} of run number {run} has lost its text, and no redaction says so; "
+                "`turnlog verify` says more"
+            ) from None
 
 
 def _portable(stored: str | bytes) -> str | dict[str, str]:

@@ -49,6 +49,8 @@ _UID = re.compile("[0-9a-f]{32}")
 
 _RUN_BY_UID = "select id, family from runs where uid = ?"
 _NAME = "select id, commitment from names where text = ? and family = ?"
+_ERASED_NAME = "select id, commitment from names where text is null and family = ? and commitment = ?"
+_SAME_NAME = "select id, commitment from names where family = ? and commitment = ?"
 _NEXT_RUN = "select coalesce(max(id), 0) + 1 from runs"
 _NEXT_NAME = "select coalesce(max(id), 0) + 1 from names"
 _REVISION = "select revision from events where position = ?"
@@ -99,10 +101,16 @@ def _take_in(log: EventLog, lines: IO[str], run: str | None) -> list[str]:
 
 
 class _Name(NamedTuple):
-    """A name as the export brings it."""
+    """A name as the export brings it; without text and salt if it was erased."""
 
-    text: str | bytes
-    salt: bytes
+    text: str | bytes | None
+    salt: bytes | None
+    commitment: bytes
+
+    @property
+    def shown(self) -> str:
+        """The name, for messages and limits."""
+        return f"[redacted {self.commitment.hex()[:8]}]" if self.text is None else read_text(self.text)
 
 
 class _Interned(NamedTuple):
@@ -189,7 +197,7 @@ class _Intake:
             case "name":
                 if facts["id"] in self._names:
                     raise self._bad(f"name {facts['id']} is there twice")
-                self._names[facts["id"]] = _Name(_stored(facts["text"]), _salt(facts["salt"]))
+                self._names[facts["id"]] = _name(facts)
             case "run":
                 self._offer(facts)
             case "event":
@@ -259,6 +267,8 @@ class _Intake:
         if "salt" in columns:
             columns["salt"] = _salt(columns["salt"])
             committed = content_commitment(columns["salt"], value, metadata)
+        elif "commitment" in facts:
+            committed = bytes.fromhex(facts["commitment"])
         framed = EXPORT_COLUMNS[EXPORT_COLUMNS.index("content") : EXPORT_COLUMNS.index("hash")]
         frame: list[Any] = [columns[column] for column in EXPORT_COLUMNS[: EXPORT_COLUMNS.index("key")]]
         frame += [
@@ -277,7 +287,7 @@ class _Intake:
         metadata = columns.get("metadata")
         if not isinstance(metadata, str | None) or not isinstance(columns.get("detail"), str | None):
             raise self._bad("metadata or detail is no text")
-        key = read_text(self._names[facts["key"]].text) if "key" in columns else ""
+        key = self._names[facts["key"]].shown if "key" in columns else ""
         try:
             self._limits.check_value(key, read_text(columns.get("value", "")))
             self._limits.check_metadata(key, metadata)
@@ -321,7 +331,7 @@ class _Intake:
         before = NO_PARENT if origin is None else self._fork_hashes[origin, facts["fork_revision"]]
         if not before:
             raise self._bad(f"run {name!r} begins before the event of its parent that it forked after")
-        commitment = name_commitment(self._names[facts["name"]].salt, name)
+        commitment = self._names[facts["name"]].commitment
         start = genesis_hash(uid, commitment, facts["created_at"], before)
         revision = facts["fork_revision"]
         here = self._db.execute(_RUN_BY_UID, (uid,)).fetchone()
@@ -349,10 +359,15 @@ class _Intake:
         if known is not None:
             return known
         name = self._names[ident]
-        commitment = name_commitment(name.salt, read_text(name.text))
-        row = self._db.execute(_NAME, (name.text, arrival.family)).fetchone()
+        commitment = name.commitment
+        row = None
+        if name.text is not None:
+            row = self._db.execute(_NAME, (name.text, arrival.family)).fetchone()
+        if row is None:  # erased there or here, or not here yet
+            query = _SAME_NAME if name.text is None else _ERASED_NAME
+            row = self._db.execute(query, (arrival.family, commitment)).fetchone()
         if row is None:
-            self._check_name("a name", read_text(name.text))
+            self._check_name("a name", name.shown)
             (number,) = self._db.execute(_NEXT_NAME).fetchone()
             values = (number, arrival.family, name.text, name.salt, commitment)
             self._db.execute(INSERT_NAME, values)
@@ -361,7 +376,7 @@ class _Intake:
             known = _Interned(*row)
         else:
             raise self._bad(
-                f"run {arrival.name!r}: the name {read_text(name.text)!r:.80} has another salt in this log: "
+                f"run {arrival.name!r}: the name {name.shown!r:.80} has another salt in this log: "
                 "both copies of the run went on by themselves; import into a new file instead"
             )
         self._interned[arrival.family, ident] = known
@@ -377,7 +392,7 @@ class _Intake:
         self._ended = True
 
     def _name_of(self, facts: Mapping[str, Any]) -> str:
-        return read_text(self._names[facts["name"]].text)
+        return self._names[facts["name"]].shown
 
     def _flush(self) -> None:
         self._db.executemany(INSERT_EVENT, self._pending)
@@ -385,6 +400,13 @@ class _Intake:
 
     def _bad(self, what: str) -> BadImport:
         return BadImport(f"line {self._line}: {what}; nothing was imported")
+
+
+def _name(facts: Mapping[str, Any]) -> _Name:
+    if "text" not in facts:
+        return _Name(None, None, bytes.fromhex(facts["commitment"]))
+    text, salt = _stored(facts["text"]), _salt(facts["salt"])
+    return _Name(text, salt, name_commitment(salt, read_text(text)))
 
 
 def _salt(digits: str) -> bytes:

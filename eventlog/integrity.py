@@ -15,17 +15,27 @@ from .driver import Connection
 from .errors import Corrupt
 from .run_integrity import FIRST_MS, LAST_MS, RunCheck, WrongEvent, is_text
 from .runs import lineage, run_at
+from .schema import REDACTIONS
 from .text import read_text
 
-__all__ = ["Problem", "check_log", "check_run"]
+__all__ = ["Problem", "check_log", "check_run", "count_erased"]
 
 _PAGE = 512
 _TABLES = ("runs", "names", "events", "projections")
 _STRICT = "select name from pragma_table_list where schema = 'main' and type = 'table' and strict"
 # As bytes, since the driver would fail at a TEXT that is not UTF-8.
 _NAMES = f"""
-select id, typeof(text), cast(text as blob), salt, commitment from names
+select id, family, typeof(text), cast(text as blob), salt, commitment from names
 where id > ? order by id limit {_PAGE}
+"""  # noqa: S608 - constants only
+_ERASED_NAMES = f"""
+select runs.family, erased.value
+from events e join runs on runs.id = e.run, json_each(e.detail, '$.names') erased
+where {REDACTIONS.replace("type", "e.type")} and json_valid(e.detail)
+"""  # noqa: S608 - constants only
+_ERASED_CONTENTS = f"""
+select count(*) from events e, json_each(e.detail, '$.contents')
+where {REDACTIONS.replace("type", "e.type")} and json_valid(e.detail)
 """  # noqa: S608 - constants only
 _EXTENT = "select count(*), min(position), max(position) from events"
 _FIRST_GAP = """
@@ -144,6 +154,12 @@ def check_run(db: Connection, ident: int, progress: Callable[[int], None] | None
     return None
 
 
+def count_erased(db: Connection) -> int:
+    """How many events of a file have lost their text to a redaction."""
+    (count,) = db.execute(_ERASED_CONTENTS).fetchone()
+    return count
+
+
 def _check_tables(db: Connection) -> Iterator[Problem]:
     """STRICT tables alone hold each column to its class."""
     (encoding,) = db.execute("pragma encoding").fetchone()
@@ -157,9 +173,15 @@ def _check_tables(db: Connection) -> Iterator[Problem]:
 
 def _check_names(db: Connection) -> Iterator[Problem]:
     after = -(2**63)
+    erased: set[tuple[int, str]] | None = None
     while True:
         rows = db.execute(_NAMES, (after,)).fetchall()
-        for ident, kind, text, salt, commitment in rows:
+        for ident, family, kind, text, salt, commitment in rows:
+            if text is None and salt is None:
+                if erased is None:
+                    erased = set(db.execute(_ERASED_NAMES).fetchall())
+                if (family, commitment.hex()) in erased:
+                    continue
             what = _wrong_name(kind, text, salt, commitment)
             if what is not None:
                 yield Problem(f"name number {ident} {what}")

@@ -20,8 +20,10 @@ from .errors import NotFound
 from .events import Event, Recorded
 from .group import GroupCommit
 from .limits import Limits
+from .once import check_keys
 from .projection import Projection
 from .reading import Filter, read_events
+from .redaction import Redact
 from .runs import Head, Lineage, Run, find_run, lineage, read_head, run_at
 from .writer import Commands, Fork, Request, Writer
 
@@ -156,6 +158,7 @@ class EventLog:
             TypeError, ValueError: a command or name that cannot be; nothing was written.
             Conflict: a command's `expected_version` is not the one found; of the whole list only the refusal
                 was recorded.
+            KeyReused: an idempotency key (see `Once`) stands for another command, or for a part of the list.
             Busy, StorageError: nothing was written.
             OutcomeUnknown: the commit failed in a way that leaves open whether it happened.
         """
@@ -208,6 +211,30 @@ class EventLog:
         return Head(
             recorded.position, recorded.revision, recorded.turn, recorded.hash, recorded.recorded_at_ms
         )
+
+    def redact(self, requests: Sequence[Redact]) -> None:
+        """Carry out `requests`, which belong together, in one transaction; see `turnlog.replay.redact`.
+
+        Raises:
+            Busy, StorageError: nothing was erased.
+            OutcomeUnknown: as with `execute`.
+        """
+        self._renew()
+        try:
+            self._writer.commit(requests)
+        finally:
+            self._writer.forget()  # it may remember texts and names that are gone
+        for request in requests:
+            if request.error is not None:
+                raise request.error
+
+    def empty_wal(self) -> bool:
+        """Move all of the WAL into the file and leave it empty; whether that could be done.
+
+        Old pages, with texts that were erased since, live in the WAL until then. Another process that reads
+        at this moment keeps it from being emptied.
+        """
+        return self._writer.empty_wal()
 
     def read(
         self,
@@ -322,13 +349,15 @@ class EventLog:
         """What was asked, once it has been found acceptable; None if it is nothing."""
         commands = tuple(commands)
         self._check_names(run, agent, activity)
+        repeats = check_keys(commands)
         for command in commands:
             if not hasattr(command, "decide"):
                 raise TypeError(f"execute takes commands, as Write(key, value), not {command!r:.80}")
             command.check(self.limits)
             if command.agent is not None:
                 check_name(self.limits, "agent", command.agent)
-        return Commands(run, commands, Actor(agent, activity)) if commands else None
+        acting = Actor(agent, activity)
+        return Commands(run, commands, acting, repeats=repeats) if commands else None
 
     def _commit(self, request: Request) -> None:
         self._renew()

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from .chain import SALT_SIZE, content_commitment, event_hash, framed_commitment
-from .codec import PAYLOAD_VERSION
 from .driver import Connection, driver
 from .errors import Corrupt
 from .limits import MAX_TURN
 from .runs import Lineage, genesis, run_at
-from .schema import CHANGES
+from .schema import CHANGES, REDACTIONS
 from .text import read_text, stored_text
+from .upcast import PAYLOAD_VERSIONS
 
-__all__ = ["FIRST_MS", "LAST_MS", "RunCheck", "WrongEvent", "is_text"]
+__all__ = ["FIRST_MS", "LAST_MS", "RunCheck", "WrongEvent", "erased_contents", "is_text"]
 
 FIRST_MS = -62_135_596_800_000
 """The earliest time that is a date: 0001-01-01 UTC."""
@@ -33,16 +33,9 @@ _Row = tuple[Any, ...]  # what _ROWS reads
 _PAGE = 512
 _KEPT_METADATA = 10_000
 
-_WRITTEN, _DELETED, _PUT_BACK, _FORKED, _ADVANCED, _TURN_SET, _RESTORED, _REFUSED = (
-    1,
-    2,
-    3,
-    10,
-    11,
-    12,
-    13,
-    20,
-)
+_WRITTEN, _DELETED, _PUT_BACK = 1, 2, 3
+_FORKED, _ADVANCED, _TURN_SET, _RESTORED = 10, 11, 12, 13
+_REFUSED, _UNCHANGED, _REDACTED = 20, 21, 22
 _OPTIONAL = (
     "key",
     "value",
@@ -65,7 +58,11 @@ _SHAPES = {
     _TURN_SET: "----------",
     _RESTORED: "--------!-",
     _REFUSED: "!--!----!-",
+    _UNCHANGED: "---!----!!",
+    _REDACTED: "?-------!-",
 }
+_ONCE = ("salt", "detail", "idempotency_key")  # what an event has in any case if it has an idempotency key
+_ERASED = ("value", "metadata", "salt")
 
 # A name that is missing, or another family's, is NULL in the join; `lost` tells that from a column not given.
 _ROWS = f"""
@@ -87,6 +84,9 @@ _PLACE = "select position, turn from events where run = ? and revision = ?"
 _LIFE = f"""
 select type, coalesce(birth, revision) from events where run = ? and key = ? and revision <= ? and {CHANGES}
 order by revision desc limit 1
+"""  # noqa: S608 - constants only
+_REDACTIONS = f"""
+select revision, detail from events where run = ? and {REDACTIONS} order by revision
 """  # noqa: S608 - constants only
 _TARGET = """
 select type, key, birth, coalesce(created_at, recorded_at) from events where run = ? and revision = ?
@@ -119,6 +119,7 @@ class RunCheck:
         self._run = past.run
         self._shapes: set[tuple[int | bool, ...]] = set()  # those that were found right
         self._metadata: set[str] = set()  # likewise; most repeat
+        self._erased = erased_contents(db, self._run.id)
         self._lives: dict[int, int | None] = {}  # birth of each key's life; None for a key that is deleted
         self._hash = genesis(db, self._run.id)
         self._revision: int = self._run.fork_revision
@@ -190,6 +191,7 @@ class RunCheck:
         content, expiry, birth, created_at, detail, at, idempotency, _ = rest
         shape = (
             kind,
+            row[0] in self._erased,
             key is None,
             value is None,
             metadata is None,
@@ -205,7 +207,7 @@ class RunCheck:
             self._check_shape(position, shape)
         if lost:
             raise WrongEvent(position, "names a key, agent or activity that its family lacks")
-        if payload != PAYLOAD_VERSION or encoding != 0:
+        if not 1 <= payload <= PAYLOAD_VERSIONS[kind] or encoding != 0:
             raise WrongEvent(position, f"payload {payload} with encoding {encoding} is unknown")
         if salt is not None and len(salt) != SALT_SIZE:
             raise WrongEvent(position, f"the salt has {len(salt)} bytes instead of {SALT_SIZE}")
@@ -244,6 +246,7 @@ class RunCheck:
         """The hash that an event must have."""
         revision, _, batch, turn, kind, payload, _, key, agent, activity, _, value, encoding, *rest = row
         metadata, salt, content, expiry, birth, created_at, detail, at, idempotency, _ = rest
+        committed = self._erased.get(revision) if salt is None else content_commitment(salt, value, metadata)
         return event_hash(
             self._hash,
             revision,
@@ -254,7 +257,7 @@ class RunCheck:
             framed_commitment(key),
             framed_commitment(agent),
             framed_commitment(activity),
-            None if salt is None else content_commitment(salt, value, metadata),
+            committed,
             encoding,
             content,
             expiry,
@@ -267,14 +270,21 @@ class RunCheck:
 
     def _check_shape(self, position: int, shape: tuple[int | bool, ...]) -> None:
         """That an event has the columns of its type, and no other: no hash of its type would cover those."""
-        kind, *absent = shape
+        kind, erased, *absent = shape
         signs = _SHAPES.get(kind)
         if signs is None:
             raise WrongEvent(position, f"is of type {kind}, which is unknown")
-        for column, sign, missing in zip(_OPTIONAL, signs, absent, strict=True):
-            if sign == "!" and missing:
+        marked = not absent[_OPTIONAL.index("idempotency_key")]
+        for column, usual, missing in zip(_OPTIONAL, signs, absent, strict=True):
+            sign = "!" if marked and column in _ONCE else usual
+            if erased and column in _ERASED:
+                if not missing:
+                    raise WrongEvent(
+                        position, f"has a {column} still, though a later event says it was erased"
+                    )
+            elif sign == "!" and missing:
                 raise WrongEvent(position, f"is of type {kind} and lacks its {column}")
-            if sign == "-" and not missing:
+            elif sign == "-" and not missing:
                 raise WrongEvent(position, f"has a {column}, which an event of type {kind} cannot have")
         self._shapes.add(shape)
 
@@ -351,16 +361,21 @@ class RunCheck:
         members = _read_object(detail)
         if members is None:
             raise WrongEvent(position, "the detail is no JSON object")
+        right = "command" not in members or _is_mark(members)
         if kind == _FORKED:
-            right = type(members.get("parent")) is str and members.get("revision") == self._run.fork_revision
+            right &= type(members.get("parent")) is str and members.get("revision") == self._run.fork_revision
             if right and self._run.parent is not None:
                 right = members["parent"] == run_at(self._db, self._run.parent).uid
         elif kind == _RESTORED:
             to, told = members.get("to"), (members.get("by"), members.get("reason"))
-            right = all(text is None or type(text) is str for text in told)
+            right &= all(text is None or type(text) is str for text in told)
             right &= "to" not in members or (type(to) is int and 0 <= to < revision)
+        elif kind == _REFUSED:
+            right &= _is_refusal(members)
+        elif kind == _REDACTED:
+            right &= _is_redaction(members, self._run.fork_revision, revision)
         else:
-            right = _is_refusal(members)
+            right &= _is_mark(members)
         if not right:
             raise WrongEvent(position, "the detail does not say what an event of its type must say")
 
@@ -389,7 +404,37 @@ def _is_refusal(members: dict[str, Any]) -> bool:
     numbers = (members.get("found"), members.get("expected", 0), members.get("length"))
     if not all(type(number) is int and number >= 0 for number in numbers):
         return False
-    digest = members.get("digest")
-    if type(members.get("reason")) is not str or type(digest) is not str:
+    return type(members.get("reason")) is str and _is_digest(members.get("digest"))
+
+
+def _is_mark(members: dict[str, Any]) -> bool:
+    """Whether they say which command an event with an idempotency key came from."""
+    count = members.get("events")
+    return _is_digest(members.get("command")) and type(count) is int and count >= 1
+
+
+def _is_redaction(members: dict[str, Any], first: int, revision: int) -> bool:
+    """Whether they are those of a Redacted at `revision`, of a run forked after `first`."""
+    contents, names, reason = members.get("contents"), members.get("names"), members.get("reason")
+    if not isinstance(contents, dict) or not isinstance(names, list) or not isinstance(reason, str | None):
         return False
-    return len(digest) == 64 and not digest.strip("0123456789abcdef")
+    erased = cast("dict[str, Any]", contents)
+    if not all(each.isdecimal() and str(int(each)) == each for each in erased):
+        return False
+    earlier = all(first < int(each) < revision for each in erased)
+    return earlier and all(map(_is_digest, (*erased.values(), *cast("list[Any]", names))))
+
+
+def erased_contents(db: Connection, run: int) -> dict[int, bytes]:
+    """The commitments of what was erased of a run's events, by revision; what cannot be read is met later."""
+    erased: dict[int, bytes] = {}
+    for revision, detail in db.execute(_REDACTIONS, (run,)).fetchall():
+        members = None if detail is None else _read_object(detail)
+        if members is not None and _is_redaction(members, 0, revision):
+            contents = cast("dict[str, str]", members["contents"])
+            erased.update({int(each): bytes.fromhex(digits) for each, digits in contents.items()})
+    return erased
+
+
+def _is_digest(value: object) -> bool:
+    return isinstance(value, str) and len(value) == 64 and not value.strip("0123456789abcdef")

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from .driver import Connection
 
-__all__ = ["APPLICATION_ID", "CHANGES", "MIGRATIONS", "REFUSALS", "SCHEMA_VERSION", "TURN_MARKS"]
+__all__ = [
+    "APPLICATION_ID",
+    "CHANGES",
+    "MIGRATIONS",
+    "REDACTIONS",
+    "REFUSALS",
+    "SCHEMA_VERSION",
+    "TURN_MARKS",
+    "shown_name",
+]
 
 APPLICATION_ID = 0x74_75_72_6E
 """PRAGMA application_id: the bytes `turn`."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """PRAGMA user_version of the files this build writes."""
 
 # The predicates of the partial indexes. SQLite uses such an index only for a query that repeats its predicate
@@ -21,6 +30,7 @@ SCHEMA_VERSION = 1
 CHANGES = "type < 10"
 TURN_MARKS = "type between 10 and 19"
 REFUSALS = "type = 20"
+REDACTIONS = "type = 22"
 
 _TABLES = (
     """
@@ -78,6 +88,7 @@ _TABLES = (
     """,
 )
 
+_REDACTIONS_INDEX = f"create index events_redactions on events (run, key, revision) where {REDACTIONS}"
 _INDEXES = (
     "create unique index names_text on names (text, family)",
     "create unique index runs_name on runs (name)",
@@ -86,6 +97,7 @@ _INDEXES = (
     f"create index events_turns on events (run, turn, revision) where {TURN_MARKS}",
     f"create index events_visits on events (run, revision) where {TURN_MARKS}",
     f"create index events_refusals on events (run, key, revision) where {REFUSALS}",
+    _REDACTIONS_INDEX,
     "create index events_expiries on events (run, expires_at_turn, key) where expires_at_turn is not null",
     """
     create unique index events_idempotency on events (run, idempotency_key, revision)
@@ -93,14 +105,87 @@ _INDEXES = (
     """,
 )
 
+# The one change a past row may suffer: what the newest event, a Redacted of its run, names loses its text and
+# salt, by that event's own trigger.
+_ERASED_COLUMNS = ("value", "metadata", "salt")
+_KEPT_COLUMNS = (
+    "position",
+    "run",
+    "revision",
+    "batch",
+    "turn",
+    "type",
+    "payload",
+    "key",
+    "agent",
+    "activity",
+    "encoding",
+    "content",
+    "expires_at_turn",
+    "birth",
+    "created_at",
+    "detail",
+    "recorded_at",
+    "idempotency_key",
+    "hash",
+)
+_REDACTION = "r.position = (select max(position) from events) and r.type = 22"
+
+
+def _same(columns: tuple[str, ...]) -> str:
+    """That an update leaves `columns` as they are."""
+    new, old = (", ".join(f"{row}.{each}" for each in columns) for row in ("new", "old"))
+    return f"({new}) is ({old})"
+
+
+_EVENTS_NO_UPDATE = f"""
+    create trigger events_no_update before update on events
+    when not (
+        {" and ".join(f"new.{column} is null" for column in _ERASED_COLUMNS)}
+        and {_same(_KEPT_COLUMNS)}
+        and exists (
+            select 1 from events r, json_each(r.detail, '$.contents') erased
+            where {_REDACTION} and r.run = old.run and cast(erased.key as integer) = old.revision
+        )
+    )
+    begin select raise(abort, 'turnlog: events is append-only; a past row cannot be changed'); end
+    """  # noqa: S608 - constants only
+_NAMES_NO_UPDATE = f"""
+    create trigger names_no_update before update on names
+    when not (
+        new.text is null and new.salt is null and {_same(("id", "family", "commitment"))}
+        and exists (
+            select 1 from events r, json_each(r.detail, '$.names') erased
+            where {_REDACTION} and erased.value = lower(hex(old.commitment))
+        )
+    )
+    begin select raise(abort, 'turnlog: names is append-only; a past row cannot be changed'); end
+    """  # noqa: S608 - constants only
+_REDACT = """
+    create trigger events_redact after insert on events when new.type = 22
+    begin
+        update events set value = null, metadata = null, salt = null
+        where run = new.run and revision in
+            (select cast(key as integer) from json_each(new.detail, '$.contents'));
+        update names set text = null, salt = null
+        where family = (select family from runs where id = new.run)
+            and lower(hex(commitment)) in (select value from json_each(new.detail, '$.names'));
+    end
+    """
+_REDACTION_GUARDS = (_EVENTS_NO_UPDATE, _NAMES_NO_UPDATE, _REDACT)
 # `insert or replace` deletes the row in its way without firing a delete trigger, hence the insert guards.
 _GUARDS = (
     *(
         f"create trigger {table}_no_{verb} before {verb} on {table} begin"
         f" select raise(abort, 'turnlog: {table} is append-only; a past row cannot be changed'); end"
-        for table in ("events", "runs", "names")
-        for verb in ("update", "delete")
+        for table, verb in (
+            ("runs", "update"),
+            ("events", "delete"),
+            ("runs", "delete"),
+            ("names", "delete"),
+        )
     ),
+    *_REDACTION_GUARDS,
     """
     create trigger events_no_replace before insert on events
     when new.position <= (select max(position) from events)
@@ -120,23 +205,31 @@ _GUARDS = (
     """,
 )
 
+
+def shown_name(table: str) -> str:
+    """The SQL that shows a name of the joined `table`: NULL where there is none, a stand-in once erased."""
+    stand_in = f"'[redacted ' || lower(hex(substr({table}.commitment, 1, 4))) || ']'"
+    return f"case when {table}.text is not null or {table}.id is null then {table}.text else {stand_in} end"
+
+
 _VIEWS = (
-    """
+    f"""
     create view event_log as
     select
         e.position,
-        run_name.text as run,
+        {shown_name("run_name")} as run,
         e.revision,
         e.turn,
         case e.type
             when 1 then 'EntryWritten' when 2 then 'EntryDeleted' when 3 then 'EntryRestored'
             when 10 then 'RunForked' when 11 then 'TurnAdvanced' when 12 then 'TurnSet'
             when 13 then 'Restored'
-            when 20 then 'WriteRefused' else 'type ' || e.type
+            when 20 then 'WriteRefused' when 21 then 'NothingChanged' when 22 then 'Redacted'
+            else 'type ' || e.type
         end as type,
-        key_name.text as key,
-        agent_name.text as agent,
-        activity_name.text as activity,
+        {shown_name("key_name")} as key,
+        {shown_name("agent_name")} as agent,
+        {shown_name("activity_name")} as activity,
         e.value,
         e.metadata,
         e.expires_at_turn,
@@ -150,14 +243,29 @@ _VIEWS = (
     left join names key_name on key_name.id = e.key
     left join names agent_name on agent_name.id = e.agent
     left join names activity_name on activity_name.id = e.activity
-    """,
+    """,  # noqa: S608 - constants only
 )
 
 
-def _create(db: Connection) -> None:
+def _create(db: Connection) -> int:
     for statement in (*_TABLES, *_INDEXES, *_GUARDS, *_VIEWS):
         db.execute(statement)
+    return SCHEMA_VERSION
 
 
-MIGRATIONS = {0: _create}
-"""What lifts a file from a version to the next; keyed by the version it starts from. 0 is an empty file."""
+def _to_version_2(db: Connection) -> int:
+    """Redaction, and commands that are carried out once."""
+    for statement in (
+        _REDACTIONS_INDEX,
+        "drop trigger events_no_update",
+        "drop trigger names_no_update",
+        *_REDACTION_GUARDS,
+        "drop view event_log",
+        *_VIEWS,
+    ):
+        db.execute(statement)
+    return 2
+
+
+MIGRATIONS = {0: _create, 1: _to_version_2}
+"""What lifts a file, by the version it starts from; gives the version it leads to. 0 is an empty file."""

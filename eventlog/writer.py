@@ -56,10 +56,12 @@ class Request(Protocol):
 class Commands:
     """A list of commands for one run, all or nothing."""
 
-    __slots__ = ("actor", "commands", "error", "outcomes", "run", "settled")
-    needs_tables = False
+    __slots__ = ("actor", "commands", "error", "needs_tables", "outcomes", "run", "settled")
 
-    def __init__(self, run: str, commands: Sequence[Command[Any]], actor: Actor) -> None:
+    def __init__(
+        self, run: str, commands: Sequence[Command[Any]], actor: Actor, *, repeats: bool = False
+    ) -> None:
+        self.needs_tables = repeats
         self.run = run
         self.commands = commands
         self.actor = actor
@@ -73,6 +75,9 @@ class Commands:
         try:
             self.outcomes = batch.execute(self.commands, self.actor)
         except Conflict as conflict:
+            if conflict.refusal is None or conflict.key is None:
+                self.error = conflict
+                return None
             if batch.changes(conflict.key):
                 self.error = ValueError(
                     f"key {conflict.key!r} is changed earlier in the same list, so that the "
@@ -208,6 +213,19 @@ class Writer:
             return self._database.transact(db, lambda: action(db))
 
         return self._connections.write(carry_out)
+
+    def forget(self) -> None:
+        """Remember nothing of the log's end."""
+        self._tail.forget()
+
+    def empty_wal(self) -> bool:
+        """Move all of the WAL into the file and leave it empty; whether no reader kept it from that."""
+
+        def empty(db: Connection) -> bool:
+            busy, _, _ = db.execute("pragma wal_checkpoint(truncate)").fetchone()
+            return not busy
+
+        return self._connections.write(empty)
 
     def _take(self, db: Connection) -> None:
         """Another connection than last time, as after a fork of the process: nothing is known of it."""

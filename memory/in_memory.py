@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..eventlog import Command, Conflict, Content, Entry, Limits, NotFound, Seal, evolve
+from ..eventlog import Command, Conflict, Content, Entry, KeyReused, Limits, NotFound, Once, Seal, evolve
 from ..eventlog.chain import SALT_SIZE, attempt_digest
 from ..eventlog.commands import check_name, exact_str
 from ..eventlog.events import Change, EntryWritten, Event, Recorded, TurnMark, moment
+from ..eventlog.once import check_keys, in_part
 from ..eventlog.text import utf8_size
 from .acting import Acting, actor
 from .contract import check_limit
@@ -42,6 +43,7 @@ class InMemoryStore(CommandVerbs):
         self._clock = clock
         self._lock = threading.Lock()
         self._cells: dict[str, _Cell | None] = {}
+        self._done: dict[str, _Done] = {}  # by idempotency key
         self._position = 0
         self._turn = 0
 
@@ -100,10 +102,12 @@ class InMemoryStore(CommandVerbs):
             TypeError, ValueError: a command or name that cannot be; nothing was written.
             Conflict: a command's `expected_version` is not the one found; nothing was written, and the
                 refusal took a position.
+            KeyReused: an idempotency key stands for another command, or for a part of the list.
             NotFound: a command wants back what only a log still has; nothing was written.
         """
         commands = tuple(commands)
         acting = self._actor(agent, activity)
+        check_keys(commands)
         for command in commands:
             command.check(self._limits)
             if command.agent is not None:
@@ -111,10 +115,12 @@ class InMemoryStore(CommandVerbs):
         if not commands:
             return []
         with self._lock:
-            draft = _Draft(self._cells, self._position, self._turn, self._clock())
+            draft = _Draft(self._cells, self._done, self._position, self._turn, self._clock())
             try:
                 outcomes = draft.execute(commands, acting)
             except Conflict as error:
+                if error.key is None:
+                    raise
                 if error.key in draft.changed:
                     raise ValueError(
                         f"key {error.key!r} is changed earlier in the same list, so that the "
@@ -140,6 +146,7 @@ class InMemoryStore(CommandVerbs):
     def _take(self, draft: _Draft) -> None:
         # The update is the last call that an interrupt could follow: a batch is never taken in part.
         changed = draft.changed
+        self._done.update(draft.done)
         self._position, self._turn = draft.position, draft.turn
         self._cells.update(changed)
         for key, cell in changed.items():
@@ -160,11 +167,27 @@ class _Cell(NamedTuple):
     content: Content
 
 
+class _Done(NamedTuple):
+    """A command that is carried out once, and its outcome."""
+
+    command: Command[Any]
+    outcome: Any
+
+
 class _Draft:
     """A batch being decided over the present, which it leaves alone; a `View` for its commands."""
 
-    def __init__(self, present: dict[str, _Cell | None], position: int, turn: int, now: int) -> None:
+    def __init__(
+        self,
+        present: dict[str, _Cell | None],
+        known: dict[str, _Done],
+        position: int,
+        turn: int,
+        now: int,
+    ) -> None:
         self._present = present
+        self._known = known
+        self.done: dict[str, _Done] = {}
         self._now = now
         self._began_after = position
         self.changed: dict[str, _Cell | None] = {}
@@ -193,11 +216,32 @@ class _Draft:
     def execute(self, commands: Sequence[Command[Any]], acting: Acting) -> list[Any]:
         """Decide `commands` in order; one outcome each."""
         outcomes: list[Any] = []
+        repeated: str | None = None
         for command in commands:
+            known = self._earlier(command)
+            if known is not None:
+                repeated = known
+                outcomes.append(self._known[known].outcome)
+                continue
             agent = acting.agent if command.agent is None else command.agent
             recorded = [self._append(event, agent, acting.activity) for event in command.decide(self)]
             outcomes.append(command.outcome(recorded))
+            if type(command) is Once:
+                self.done[command.idempotency_key] = _Done(command.command, outcomes[-1])
+        if repeated is not None and self.position != self._began_after:
+            raise in_part(repeated)
         return outcomes
+
+    def _earlier(self, command: Command[Any]) -> str | None:
+        """The idempotency key of a command that was carried out before."""
+        if type(command) is not Once or command.idempotency_key not in self._known:
+            return None
+        if self._known[command.idempotency_key].command != command.command:
+            raise KeyReused(
+                f"idempotency key {command.idempotency_key!r} stands for another command; nothing was done",
+                command.idempotency_key,
+            )
+        return command.idempotency_key
 
     def _append(self, event: Event, agent: str | None, activity: str | None) -> Recorded:
         offset = self.position - self._began_after

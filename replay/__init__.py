@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .address import Point
+    from .redaction import Receipt, redact
     from .state import Difference, State
     from .timeline import Timeline
     from .visits import Visit
@@ -16,7 +17,7 @@ else:
     def __getattr__(name: str) -> object:
         """A public name."""
         if name in __all__:
-            for home in (".timeline", ".state", ".address", ".visits"):
+            for home in (".timeline", ".state", ".address", ".visits", ".redaction"):
                 module = import_module(home, __name__)
                 if name in module.__all__:
                     return globals().setdefault(name, getattr(module, name))
@@ -27,4 +28,4 @@ else:
         return sorted({*globals(), *__all__})
 
 
-__all__ = ["Difference", "Point", "State", "Timeline", "Visit"]
+__all__ = ["Difference", "Point", "Receipt", "State", "Timeline", "Visit", "redact"]

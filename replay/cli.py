@@ -20,6 +20,7 @@ from .cli_history import bisect, blame, diff, history
 from .cli_log import log
 from .cli_options import Refused
 from .cli_reading import runs, show, turns
+from .cli_redacting import redact
 from .cli_state import get, state
 from .cli_text import escaped
 from .cli_transfer import export, import_
@@ -49,6 +50,7 @@ _SECTIONS: dict[str, list[click.Command]] = {
     "Find out what happened": [diff, history, blame, bisect],
     "Go back, or try something else": [restore, fork],
     "Check": [verify, doctor],
+    "Take secrets out": [redact],
     "Move": [export, import_],
     "Try": [demo],
 }

@@ -31,7 +31,13 @@ __all__ = ["Wanted", "log"]
 _POLL_S = 0.2
 _POSITION = re.compile(r"@\d{1,18}", re.ASCII)
 
-_STYLES = {"EntryDeleted": "red", "WriteRefused": "yellow", "EntryRestored": "magenta", "Restored": "magenta"}
+_STYLES = {
+    "EntryDeleted": "red",
+    "WriteRefused": "yellow",
+    "EntryRestored": "magenta",
+    "Restored": "magenta",
+    "Redacted": "red",
+}
 
 _NEWEST = "select coalesce(max(position), 0) from events"
 
@@ -113,8 +119,8 @@ def log(
     turnlog log team.db --type WriteRefused --json
     turnlog log team.db --follow
 
-    TYPE is EntryWritten, EntryDeleted, EntryRestored, WriteRefused, TurnAdvanced, TurnSet, Restored or
-    RunForked.
+    TYPE is EntryWritten, EntryDeleted, EntryRestored, WriteRefused, TurnAdvanced, TurnSet, Restored,
+    RunForked, NothingChanged or Redacted.
     """
     screen = Screen(as_json=as_json)
     with reading(db) as events:

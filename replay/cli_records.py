@@ -9,7 +9,9 @@ from ..eventlog import (
     EntryRestored,
     EntryWritten,
     EventLog,
+    NothingChanged,
     Recorded,
+    Redacted,
     Restored,
     RunForked,
     TurnAdvanced,
@@ -19,7 +21,7 @@ from ..eventlog import (
 from ..eventlog.events import moment
 from ..memory.entry import MemoryEntry, read_metadata
 from ..memory.values import decode_value
-from .cli_text import iso_time, shown_value
+from .cli_text import counted, iso_time, shown_value
 from .timeline import Timeline
 
 __all__ = [
@@ -85,7 +87,10 @@ def event_detail(recorded: Recorded) -> dict[str, object]:
             told = {"to_revision": event.to, "by": event.by, "reason": event.reason}
         case RunForked():
             told = {"parent_uid": event.parent, "parent_revision": event.revision}
-        case EntryDeleted() | TurnAdvanced() | TurnSet():
+        case Redacted():
+            told = {"revisions": [revision for revision, _ in event.contents], "names": len(event.names)}
+            told |= {"reason": event.reason}
+        case EntryDeleted() | TurnAdvanced() | TurnSet() | NothingChanged():
             told = {}
         case _:
             assert_never(event)
@@ -122,8 +127,10 @@ def event_text(recorded: Recorded, places: Places) -> str:
     match event:
         case EntryWritten():
             return value_text(recorded)
-        case EntryDeleted():
+        case EntryDeleted() | NothingChanged():
             return "-"
+        case Redacted():
+            return redaction_text(event)
         case EntryRestored():
             return f"the value of {places.address(recorded.run, event.content)}"
         case WriteRefused():
@@ -153,6 +160,14 @@ def refusal_text(event: WriteRefused) -> str:
     return f"{event.reason} ({found}{expected})"
 
 
+def redaction_text(event: Redacted) -> str:
+    """What was erased, and why."""
+    contents, names = len(event.contents), len(event.names)
+    erased = [counted(contents, "value", "values")] if contents else []
+    erased += [counted(names, "name", "names")] if names else []
+    return f"{' and '.join(erased)} erased" + ("" if event.reason is None else f": {event.reason}")
+
+
 def history_record(timeline: Timeline, recorded: Recorded) -> dict[str, object]:
     """A change or refusal of a key: as in the log, with the value and author of what a restore put back."""
     record = event_record(recorded)
@@ -179,6 +194,8 @@ def history_texts(timeline: Timeline, recorded: Recorded) -> tuple[str, str | No
             return f"restored from @{source.position}{by}", source.agent, value
         case WriteRefused():
             return f"refused: {refusal_text(event)}", recorded.agent, f"({event.attempt.length:,} bytes)"
+        case Redacted():
+            return redaction_text(event), recorded.agent, value
         case _:
             return "deleted", recorded.agent, value
 

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
         Corrupt,
         Delete,
         EventLog,
+        KeyReused,
         Limits,
         NotFound,
         NotOurs,
+        Once,
         OutcomeUnknown,
         RunExists,
         SetTurn,
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
         SharedMemory,
         acting_as,
     )
-    from turnlog.replay import Timeline
+    from turnlog.replay import Timeline, redact
 else:
 
     def __getattr__(name: str) -> object:
@@ -85,11 +87,13 @@ __all__ = [
     "EventLog",
     "EventSourcedStore",
     "InMemoryStore",
+    "KeyReused",
     "Limits",
     "MemoryEntry",
     "MemoryStore",
     "NotFound",
     "NotOurs",
+    "Once",
     "OutcomeUnknown",
     "RunExists",
     "SetTurn",
@@ -102,4 +106,5 @@ __all__ = [
     "Write",
     "acting_as",
     "open",
+    "redact",
 ]

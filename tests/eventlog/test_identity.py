@@ -382,7 +382,7 @@ def test_the_file_says_what_it_is(path: Path, log: EventLog) -> None:
     header = path.read_bytes()[:100]
     assert header[:16] == b"SQLite format 3\0"
     assert header[68:72] == b"turn"
-    assert int.from_bytes(header[60:64], "big") == SCHEMA_VERSION == 1
+    assert int.from_bytes(header[60:64], "big") == SCHEMA_VERSION == 2
 
 
 def test_all_refusals_are_turnlog_errors() -> None:

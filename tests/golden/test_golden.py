@@ -22,34 +22,66 @@ from turnlog.eventlog.schema import APPLICATION_ID, SCHEMA_VERSION
 from turnlog.projections import EntriesProjection, fold_runs
 
 HERE = Path(__file__).parent
+SCHEMA = "select type, name, tbl_name, sql from sqlite_schema order by type, name"
 FORMAT = HERE.parents[1] / "docs" / "format.md"
-EXPECTED: dict[str, Any] = json.loads((HERE / "format-1.json").read_text(encoding="utf-8"))
-MAKER = runpy.run_path(str(HERE / "make_format_1.py"))
+ALL: dict[int, dict[str, Any]] = {
+    version: json.loads((HERE / f"format-{version}.json").read_text(encoding="utf-8")) for version in (1, 2)
+}
+TODAY = ALL[SCHEMA_VERSION]
+MAKER = runpy.run_path(str(HERE / "make_format_2.py"))
+
+
+@pytest.fixture(params=ALL, ids=lambda version: f"format {version}")
+def version(request: pytest.FixtureRequest) -> int:
+    """Each format that was ever written."""
+    return request.param
 
 
 @pytest.fixture
-def golden(tmp_path: Path) -> Path:
+def expected(version: int) -> dict[str, Any]:
+    """What the golden log of the format must read back as."""
+    return ALL[version]
+
+
+@pytest.fixture
+def golden(tmp_path: Path, version: int) -> Path:
     """A copy of the golden log, to be opened without touching the original."""
-    return Path(shutil.copy(HERE / "format-1.db", tmp_path / "format-1.db"))
+    return Path(shutil.copy(HERE / f"format-{version}.db", tmp_path / f"format-{version}.db"))
 
 
-def test_the_golden_file_stands_alone() -> None:
-    """Nothing is left over in a -wal, the file is a WAL file of version 1, and holds every type of event."""
+def test_the_golden_file_stands_alone(version: int) -> None:
+    """Nothing is left over in a -wal, and the file is a WAL file of its version."""
     assert all(file.stat().st_size == 0 for file in HERE.glob("*-wal"))
-    header = (HERE / "format-1.db").read_bytes()[:100]
-    assert (header[18:20], header[60:64], header[68:72]) == (b"\2\2", b"\0\0\0\1", b"turn")
-    assert {event["type"] for event in EXPECTED["events"]} == {kind.__name__ for kind in CODES}
+    header = (HERE / f"format-{version}.db").read_bytes()[:100]
+    assert (header[18:20], header[60:64], header[68:72]) == (b"\2\2", bytes((0, 0, 0, version)), b"turn")
 
 
-def test_todays_code_reads_the_golden_log(golden: Path) -> None:
+def test_the_newest_golden_file_holds_everything() -> None:
+    """Every type of event occurs in it, an erased value and an erased name too."""
+    assert {event["type"] for event in TODAY["events"]} == {kind.__name__ for kind in CODES}
+    assert [name["text"] for name in TODAY["names"]].count(None) == 1
+    assert any(event["event"].get("value") == "[redacted]" for event in TODAY["events"])
+
+
+def test_todays_code_reads_the_golden_log(golden: Path, expected: dict[str, Any]) -> None:
     """Runs, names, events, hashes and entries are exactly those that were written."""
-    assert MAKER["describe"](golden) == EXPECTED
+    assert MAKER["describe"](golden) == expected
+
+
+def test_an_older_log_is_lifted_in_place(golden: Path) -> None:
+    """Opened to be written, a log of any format becomes one of today's, with today's schema, and is whole."""
+    with turnlog.open(golden) as log, log.reading() as db:
+        lifted = db.execute(SCHEMA).fetchall()
+        assert list(check_log(db)) == []
+        assert db.execute("pragma user_version").fetchone() == (SCHEMA_VERSION,)
+    with turnlog.open(golden.with_name("new.db")) as log, log.reading() as db:
+        assert lifted == db.execute(SCHEMA).fetchall()
 
 
 def test_todays_code_writes_the_golden_log(tmp_path: Path) -> None:
     """The same commands at the same times give the same log, hash by hash."""
     MAKER["make"](tmp_path / "anew.db")
-    assert MAKER["describe"](tmp_path / "anew.db") == EXPECTED
+    assert MAKER["describe"](tmp_path / "anew.db") == TODAY
 
 
 def test_the_golden_log_is_whole(golden: Path) -> None:
@@ -66,7 +98,9 @@ def by_key(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("way", ["fold", "index"])
-def test_every_way_to_the_entries_leads_to_the_golden_ones(golden: Path, way: str) -> None:
+def test_every_way_to_the_entries_leads_to_the_golden_ones(
+    golden: Path, expected: dict[str, Any], way: str
+) -> None:
     """The fold of the events and the history index, which know no table, give the expected entries."""
     with EventLog(golden, read_only=True) as log, log.reading() as db:
         for past, folded in fold_runs(db):
@@ -76,14 +110,14 @@ def test_every_way_to_the_entries_leads_to_the_golden_ones(golden: Path, way: st
                 facts = entry._asdict() | content_at(db, past, entry.content)._asdict()
                 del facts["content"], facts["agent"]
                 found.append({name: MAKER["_portable"](value) for name, value in facts.items()})
-            assert by_key(found) == by_key(EXPECTED["entries"][past.run.name])
+            assert by_key(found) == by_key(expected["entries"][past.run.name])
 
 
-def test_a_table_made_anew_holds_the_golden_entries(golden: Path) -> None:
+def test_a_table_made_anew_holds_the_golden_entries(golden: Path, expected: dict[str, Any]) -> None:
     """Rebuilding the table from the golden events gives the golden entries, in their order."""
     with turnlog.open(golden) as log:
         log.transact(EntriesProjection().rebuild)
-    assert MAKER["describe"](golden)["entries"] == EXPECTED["entries"]
+    assert MAKER["describe"](golden)["entries"] == expected["entries"]
 
 
 # -- the worked example of the description
@@ -103,12 +137,12 @@ def test_the_example_of_the_description_is_true() -> None:
     """Each byte string of the worked example hashes to what it says, and the last is in the golden log."""
     shown = example()
     assert list(shown) == ["key name", "content", "genesis", "event"]
-    event = EXPECTED["events"][0]
-    key = EXPECTED["names"][1]
+    event = TODAY["events"][0]
+    key = TODAY["names"][1]
     assert key["text"] == event["event"]["key"] == "plan"
     assert sha256(shown["key name"]).hexdigest() == key["commitment"]
     assert sha256(shown["content"]).hexdigest() == event["content_commitment"]
-    assert sha256(shown["genesis"]).hexdigest() == EXPECTED["runs"][0]["genesis"]
+    assert sha256(shown["genesis"]).hexdigest() == TODAY["runs"][0]["genesis"]
     assert sha256(shown["event"]).hexdigest() == event["hash"]
     text = FORMAT.read_text(encoding="utf-8")
     assert all(sha256(frame).hexdigest() in text for frame in shown.values())

@@ -19,13 +19,13 @@ from turnlog.replay.verification import verify
 
 HERE = Path(__file__).parent
 VERIFIER = HERE.parents[1] / "docs" / "verify_example.py"
-EXPECTED: dict[str, Any] = json.loads((HERE / "format-1.json").read_text(encoding="utf-8"))
+EXPECTED: dict[str, Any] = json.loads((HERE / "format-2.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
 def golden(tmp_path: Path) -> Path:
     """A copy of the golden log."""
-    return Path(shutil.copy(HERE / "format-1.db", tmp_path / "golden.db"))
+    return Path(shutil.copy(HERE / "format-2.db", tmp_path / "golden.db"))
 
 
 def use(log: turnlog.EventLog) -> None:
@@ -168,7 +168,7 @@ def test_triggers_that_were_away_leave_no_trace(golden: Path) -> None:
         pytest.param(29, ["update runs set uid = replace(uid, '4', '5') where id = 3"], id="uid"),
         pytest.param(27, ["update runs set created_at = 0 where id = 2"], id="run's created_at"),
         pytest.param(29, ["update runs set fork_revision = 9 where id = 3"], id="fork point"),
-        pytest.param(39, ["delete from events where position = 39"], id="newest event deleted"),
+        pytest.param(45, ["delete from events where position = 55"], id="newest event deleted"),
         pytest.param(29, ["delete from events where position = 28"], id="newest event of a run deleted"),
         pytest.param(13, ["delete from events where position = 12"], id="middle event deleted"),
         pytest.param(28, ["delete from events where position = 27"], id="first event of a run deleted"),
@@ -270,7 +270,7 @@ def test_a_value_cannot_move_into_its_salt(tmp_path: Path) -> None:
         pytest.param(27, "update runs set family = 1 where id = 2", id="family of a run"),
         pytest.param(29, "update runs set parent = 4 where id = 3", id="parent of its own fork"),
         pytest.param(11, "delete from events where position = 10", id="fork point deleted"),
-        pytest.param(40, "update events set position = 40 where position = 39", id="gap of positions"),
+        pytest.param(56, "update events set position = 56 where position = 55", id="gap of positions"),
     ],
 )
 def test_what_no_hash_covers_is_checked_against_the_page(golden: Path, position: int, statement: str) -> None:
@@ -313,17 +313,17 @@ def test_damage_below_the_tables_is_found(golden: Path, copy: int) -> None:
     ("pragma", "value"),
     [
         pytest.param("application_id", 0, id="another application"),
-        pytest.param("user_version", 2, id="a greater version"),
+        pytest.param("user_version", 3, id="a greater version"),
         pytest.param("user_version", 0, id="no version"),
     ],
 )
 def test_other_databases_are_not_judged(golden: Path, pragma: str, value: int) -> None:
-    """What is no log of version 1 is left alone."""
+    """What is no log of a known version is left alone."""
     with closing(sqlite3.connect(golden)) as db:
         db.execute(f"pragma {pragma} = {value}")
     result = judge(golden)
     assert (result.returncode, result.stdout) == (2, "")
-    assert "not a log of version 1" in result.stderr
+    assert "not a log of version 1 or 2" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_other_databases_are_not_judged(golden: Path, pragma: str, value: int) -
         pytest.param(None, id="missing"),
         pytest.param(b"", id="empty"),
         pytest.param(b"Dear diary, " * 100, id="prose"),
-        pytest.param((HERE / "format-1.db").read_bytes()[:5000], id="cut off"),
+        pytest.param((HERE / "format-2.db").read_bytes()[:5000], id="cut off"),
     ],
 )
 def test_what_cannot_be_read_is_not_judged(tmp_path: Path, content: bytes | None) -> None:

@@ -35,11 +35,13 @@ PUBLIC = [
     "EventLog",
     "EventSourcedStore",
     "InMemoryStore",
+    "KeyReused",
     "Limits",
     "MemoryEntry",
     "MemoryStore",
     "NotFound",
     "NotOurs",
+    "Once",
     "OutcomeUnknown",
     "RunExists",
     "SetTurn",
@@ -52,6 +54,7 @@ PUBLIC = [
     "Write",
     "acting_as",
     "open",
+    "redact",
 ]
 """Every public name of `turnlog`, sorted. A change here belongs into CHANGELOG.md."""
 

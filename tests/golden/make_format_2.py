@@ -1,8 +1,8 @@
-"""Makes the golden log of format 1, and what it must read back as.
+"""Makes the golden log of format 2, and what it must read back as.
 
 Once a release has written this format the two files never change again. Until then make them anew with
 
-    .venv/bin/python tests/golden/make_format_1.py
+    .venv/bin/python tests/golden/make_format_2.py
 """
 
 from __future__ import annotations
@@ -29,19 +29,22 @@ from turnlog.eventlog import (
     Event,
     EventLog,
     Limits,
+    Once,
     Recorded,
     Restored,
     SetTurn,
     View,
     Write,
 )
+from turnlog.eventlog.batch import Actor
 from turnlog.eventlog.chain import content_commitment
 from turnlog.eventlog.history import entries_at
+from turnlog.eventlog.redaction import Redact
 from turnlog.eventlog.runs import genesis
 from turnlog.projections import EntriesProjection, read_entries
 
 HERE = Path(__file__).parent
-LOG, EXPECTED = HERE / "format-1.db", HERE / "format-1.json"
+LOG, EXPECTED = HERE / "format-2.db", HERE / "format-2.json"
 
 FIRST_MILLISECOND = 1_795_000_000_123
 
@@ -168,6 +171,39 @@ def write(log: EventLog) -> None:
     log.fork("trip-42", 0, run="from nothing", turn=0)
     log.execute([Write("plan", "begin")], run="from nothing", agent="planner")
 
+    write_2(log)
+
+
+def write_2(log: EventLog) -> None:
+    """What format 2 added: commands carried out once, and redaction."""
+    once = [
+        Once("mail 1", Write("mail", "sent")),
+        Once("\ud83d", Delete("absent")),
+        Once("mail 2", CompareAndSet("mail", "lost", "sent again")),
+        Once("mail 3", Clear()),
+        Once("mail 4", AdvanceTurn()),
+    ]
+    outcomes = log.execute(once, run="mails", agent="clerk")
+    assert log.execute(once, run="mails", agent="clerk") == outcomes
+    log.execute(
+        [Write("secret", "alice, 4711", {"agent": "alice"}), Write("alice", "hers")],
+        run="secrets",
+        agent="alice",
+    )
+    log.execute([Write("secret", "alice, 4712"), CompareAndSet("secret", "x", "4713")], run="secrets")
+    log.fork("secrets", 4, run="secrets again", turn=0)
+    with log.reading() as db:
+        (secrets,) = db.execute("select max(id) - 1 from runs").fetchone()
+        (alice,) = db.execute(
+            "select commitment from names where text = 'alice' and family = ?", (secrets,)
+        ).fetchone()
+    texts = {secrets: {"secret": [1, 3, 4]}}
+    officer = Actor("officer")
+    log.redact([Redact(run, texts, (), (), "asked to", officer) for run in ("secrets", "secrets again")])
+    log.redact([Redact("secrets again", {}, (), ("alice",), "asked to", officer)])
+    log.redact([Redact("secrets", {}, (alice,), ("alice",), "asked to", officer)])
+    log.empty_wal()
+
 
 def describe(path: Path) -> dict[str, Any]:
     """Everything that the log at `path` must read back as, in JSON."""
@@ -198,7 +234,7 @@ def describe(path: Path) -> dict[str, Any]:
                 {
                     "family": family,
                     "text": _portable(text),
-                    "salt": salt.hex(),
+                    "salt": None if salt is None else salt.hex(),
                     "commitment": commitment.hex(),
                 }
                 for family, text, salt, commitment in db.execute(
@@ -231,6 +267,8 @@ def _event(recorded: Recorded, commitment: str | None) -> dict[str, Any]:
         "hash": recorded.hash.hex(),
     }
     fields = asdict(recorded.event)
+    if recorded.idempotency_key is not None:
+        facts["idempotency_key"] = _portable(recorded.idempotency_key)
     fields |= {f"attempt_{name}": value for name, value in fields.pop("attempt", {}).items()}
     return facts | {"event": {name: _portable(value) for name, value in fields.items()}}
 
@@ -242,6 +280,8 @@ def _portable(value: Any) -> Any:
             value.encode()
         except UnicodeEncodeError:
             value = value.encode("utf-8", "surrogatepass")
+    if isinstance(value, tuple | list):
+        return [_portable(item) for item in value]
     return {"base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
 
 

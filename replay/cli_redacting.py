@@ -1,0 +1,86 @@
+"""`turnlog redact`: erasing texts from the past for good."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from .cli_options import asking, database_argument, exact_text, json_option, verdict, writing
+from .cli_output import Screen
+from .cli_text import counted
+
+if TYPE_CHECKING:
+    from .redaction import Receipt
+
+__all__ = ["redact"]
+
+_NOT_REACHED = "backups, exports, other copies of the file, and what was read from it before"
+
+
+@click.command(short_help="Erase texts for good, leaving proof that they were there.")
+@database_argument
+@click.option("--position", metavar="P", type=click.IntRange(min=1), help="The text of this one event.")
+@click.option("--key", metavar="KEY", callback=exact_text, help="Every value of this key.")
+@click.option("--run", metavar="RUN", callback=exact_text, help="Only what this run recorded.")
+@click.option("--matching", metavar="REGEX", callback=exact_text, help="Values and metadata in which it is.")
+@click.option("--name", metavar="NAME", callback=exact_text, help="A key, agent or activity by its name.")
+@click.option("--as", "who", metavar="WHO", required=True, callback=exact_text, help="Who asks.")
+@click.option("--reason", metavar="TEXT", required=True, callback=exact_text, help="Why, for the record.")
+@json_option
+def redact(db: str, who: str, reason: str, as_json: bool, **chosen: str | int | None) -> None:
+    """Erase values and metadata of events, or a name, from a log, its forks, its WAL and its free pages.
+
+    An event is appended that says who erased what and why, and keeps the hash chain whole. A present value
+    reads [redacted] from then on, and so does the past. Choose by --position, by --name, or by any of --key,
+    --run and --matching together. Asking again does no harm.
+
+    The exit code is 1 while another process reads the log at that moment: old pages then stay in the WAL
+    until the same is asked again. Copies elsewhere are not reached.
+
+    \b
+    turnlog redact team.db --matching 'sk-[A-Za-z0-9]{20,}' --as dpo --reason "leaked token"
+    turnlog redact team.db --key alice/address --as dpo --reason "request 17"
+    """
+    from .redaction import redact as erase
+
+    screen = Screen(as_json=as_json)
+    with writing(db) as log, asking():
+        receipt = erase(log, reason=reason, by=who, **chosen)  # pyright: ignore[reportArgumentType]
+    with verdict(ok=receipt.wal_emptied):
+        if as_json:
+            screen.record(_record(receipt))
+        else:
+            _say(screen, receipt, db)
+
+
+def _record(receipt: Receipt) -> dict[str, object]:
+    return {
+        "events": receipt.events,
+        "names": receipt.names,
+        "rewritten": receipt.rewritten,
+        "deleted": receipt.deleted,
+        "runs": list(receipt.runs),
+        "wal_emptied": receipt.wal_emptied,
+        "names_left": list(receipt.names_left),
+        "not_reached": _NOT_REACHED,
+    }
+
+
+def _say(screen: Screen, receipt: Receipt, db: str) -> None:
+    names = counted(receipt.names, "name", "names")
+    erased = f"{counted(receipt.events, 'text', 'texts')} and {names} erased"
+    runs = "" if not receipt.runs else f", recorded in run {', '.join(receipt.runs)}"
+    screen.say(f"{erased}{runs}")
+    if receipt.rewritten:
+        screen.say(f"{counted(receipt.rewritten, 'entry', 'entries')} of the present now read [redacted]")
+    if receipt.deleted:
+        screen.say(f"{counted(receipt.deleted, 'entry', 'entries')} deleted with the name of their key")
+    if receipt.names_left:
+        left = ", ".join(map(repr, receipt.names_left))
+        screen.say(f"found in names too, which stay (erase them with --name): {left}")
+    if receipt.wal_emptied:
+        screen.say("the file and its WAL hold them no longer")
+    else:
+        screen.say(f"somebody reads the log at this moment, so old pages stay in {db}-wal: ask again later")
+    screen.say(f"not reached: {_NOT_REACHED}")
