@@ -21,6 +21,7 @@ from .chain import (
     framed_commitment,
     genesis_hash,
     name_commitment,
+    written_hash,
 )
 from .codec import CODES, encode
 from .commands import Command
@@ -34,6 +35,7 @@ from .projection import Step
 from .runs import NEWEST_REVISION, Lineage, Run, Segment, hash_at
 from .tail import Name, RunTail, Tail
 from .text import json_text, read_json, stored_text, utf8_size
+from .tuples import build
 from .upcast import PAYLOAD_VERSIONS
 
 __all__ = ["INSERT_EVENT", "INSERT_NAME", "INSERT_RUN", "Actor", "Batch", "ForkPoint", "Pages", "Sources"]
@@ -86,6 +88,14 @@ values (?, ?, ?, ?, ?, ?, ?, nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), nul
 """  # noqa: S608 - a constant only
 
 
+# The commonest event, with the columns that are the same in all of them left out: see `_append_written`.
+INSERT_WRITTEN = f"""
+insert into events (position, run, revision, batch, turn, type, payload, key, agent, activity, value,
+    encoding, metadata, salt, birth, recorded_at, hash)
+values (?, ?, ?, ?, ?, 1, {PAYLOAD_VERSIONS[1]}, ?, nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), ?,
+    0, nullif(?, ''), ?, nullif(?, {NO_NUMBER}), ?, ?)
+"""  # noqa: S608 - constants only
+
 _ABSENT = (NO_NUMBER, framed_commitment(None))
 _NO_BYTES = bytearray()
 _RESTORED = CODES[EntryRestored]
@@ -100,15 +110,19 @@ class _Mark(NamedTuple):
     events: int
 
 
+Rows = tuple[str, list[tuple[Any, ...]]]
+"""Rows of events that follow each other, and the statement that writes them."""
+
+
 class Pages:
     """What the batches of one transaction decided, about to be written to the tables."""
 
     def __init__(self) -> None:
         self.names: list[tuple[Any, ...]] = []
         self.runs: list[tuple[Any, ...]] = []
-        self.events: list[tuple[Any, ...]] = []
+        self.events: list[Rows] = []
         self.steps: list[Step] = []
-        self.ends: list[RunTail] = []
+        self.ends: dict[str, RunTail] = {}
 
     def write(self, db: Connection) -> None:
         """Write names, runs and events, in this order."""
@@ -116,10 +130,11 @@ class Pages:
             db.executemany(INSERT_NAME, self.names)
         if self.runs:
             db.executemany(INSERT_RUN, self.runs)
-        if len(self.events) == 1:
-            db.execute(INSERT_EVENT, self.events[0])
-        else:
-            db.executemany(INSERT_EVENT, self.events)
+        for statement, rows in self.events:
+            if len(rows) == 1:
+                db.execute(statement, rows[0])
+            else:
+                db.executemany(statement, rows)
 
 
 class Batch:
@@ -149,8 +164,9 @@ class Batch:
         self._new_names: list[tuple[Any, ...]] = []
         self._new_run: tuple[Any, ...] | None = None
         self._entries: dict[str, Entry | None] = {}
+        self._changed: dict[int, Entry | None] = {}  # the same, by the number of the key's name
         self._contents: dict[int, Content] = {}
-        self._rows: list[tuple[Any, ...]] = []
+        self._rows: list[Rows] = []
         self._recorded: list[Recorded] = []
         self._end = tail.run(db, run_name) or self._begin(run_name, fork)
         self._run = self._end.run
@@ -198,9 +214,12 @@ class Batch:
         """
         outcomes: list[Any] = []
         repeated: str | None = None
+        acting = actor
         for command in commands:
             before = len(self._recorded)
-            acting = actor if command.agent is None else Actor(command.agent, actor.activity)
+            agent = actor.agent if command.agent is None else command.agent
+            if agent != acting.agent:
+                acting = build(Actor, (agent, actor.activity))
             if type(command) is Once:
                 known = self._repeat(command, acting)
                 if known is not None:
@@ -242,6 +261,8 @@ class Batch:
     def append(self, event: Event, actor: Actor, mark: _Mark | None = None) -> Recorded:
         """Give `event` its place at the end of the batch."""
         written = type(event) is EntryWritten
+        if written and mark is None and event.expires_at_turn is None and event.created_at is None:
+            return self._append_written(event, actor)
         salt = self._sources.random_bytes(SALT_SIZE) if written else None
         kind, name, value, metadata, salt, content, expires_at_turn, birth, created_at, detail, turn = encode(
             event, salt
@@ -257,7 +278,7 @@ class Batch:
         activity, activity_frame = _ABSENT if actor.activity is None else self._name(actor.activity)
         position = self._position = self._position + 1
         revision = self._revision = self._revision + 1
-        offset, now, turn, version = len(self._rows), self._now, self._turn, PAYLOAD_VERSIONS[kind]
+        offset, now, turn, version = len(self._recorded), self._now, self._turn, PAYLOAD_VERSIONS[kind]
         newest = self._hash = event_hash(
             self._hash,
             revision,
@@ -278,7 +299,8 @@ class Batch:
             now,
             None if mark is None else stored_text(mark.key),
         )
-        self._rows.append(
+        self._add_row(
+            INSERT_EVENT,
             (
                 position,
                 self._run.id,
@@ -302,7 +324,7 @@ class Batch:
                 now,
                 _NO_BYTES if mark is None else stored_text(mark.key),
                 bytearray(newest),
-            )
+            ),
         )
         recorded = Recorded(
             position,
@@ -321,18 +343,22 @@ class Batch:
         if written:
             self._contents[revision] = Content(event.value, event.metadata, actor.agent)
         if name is not None and kind < _FIRST_NO_CHANGE:
-            self._entries[name] = evolve(self.entry(name), recorded)
+            self._changed[key] = self._entries[name] = evolve(self.entry(name), recorded)
         return recorded
 
     def keep(self, pages: Pages) -> None:
         """Let what was decided stand: hand it to `pages` to be written, and go on from it."""
-        if not self._rows:
+        if not self._recorded:
             return
         end = self._end
         if self._new_names:
             pages.names += self._new_names
             end.names.update(self._names)
-        pages.events += self._rows
+        for statement, rows in self._rows:
+            if pages.events and pages.events[-1][0] is statement:
+                pages.events[-1][1].extend(rows)
+            else:
+                pages.events.append((statement, rows))
         if self._new_run is not None:
             pages.runs.append(self._new_run)
             self._tail.last_run = self._run.id
@@ -341,11 +367,59 @@ class Batch:
         end.revision, end.turn, end.hash = self._revision, self._turn, self._hash
         end.entries.update(self._entries)
         end.contents.update(self._contents)
-        pages.ends.append(end)
-        changed = {self._name(key).id: entry for key, entry in self._entries.items()}
-        pages.steps.append(Step(end.lineage, self._recorded, changed))
+        pages.ends[end.lineage.run.name] = end
+        pages.steps.append(build(Step, (end.lineage, self._recorded, self._changed)))
 
     # -- inside
+
+    def _append_written(self, event: EntryWritten, actor: Actor) -> Recorded:
+        """`append` of the commonest event, with the least work: a write without expiry and the like."""
+        run, names, now, turn = self._run, self._end.names, self._now, self._turn
+        key, value, metadata, birth = event.key, event.value, event.metadata, event.birth
+        by, activity = actor
+        salt = self._sources.random_bytes(SALT_SIZE)
+        stored = value if value.isascii() else stored_text(value)
+        key_id, key_frame = names.get(key) or self._name(key)
+        agent_id, agent_frame = _ABSENT if by is None else names.get(by) or self._name(by)
+        during_id, during_frame = _ABSENT if activity is None else names.get(activity) or self._name(activity)
+        position = self._position = self._position + 1
+        revision = self._revision = self._revision + 1
+        offset = len(self._recorded)
+        committed = content_commitment(salt, stored, metadata)
+        newest = self._hash = written_hash(
+            self._hash, revision, offset, turn, key_frame, agent_frame, during_frame, committed, birth, now
+        )
+        self._add_row(
+            INSERT_WRITTEN,
+            (
+                position,
+                run.id,
+                revision,
+                offset,
+                turn,
+                key_id,
+                agent_id,
+                during_id,
+                stored,
+                metadata or "",
+                bytearray(salt),
+                NO_NUMBER if birth is None else birth,
+                now,
+                bytearray(newest),
+            ),
+        )
+        place = (position, run.name, revision, offset, turn, by, activity, now, event, newest, None)
+        recorded = build(Recorded, place)
+        self._recorded.append(recorded)
+        self._contents[revision] = build(Content, (value, metadata, by))
+        self._changed[key_id] = self._entries[key] = evolve(self.entry(key), recorded)
+        return recorded
+
+    def _add_row(self, statement: str, row: tuple[Any, ...]) -> None:
+        if self._rows and self._rows[-1][0] is statement:
+            self._rows[-1][1].append(row)
+        else:
+            self._rows.append((statement, [row]))
 
     def _marked(self, mark: _Mark, salt: bytes | None, detail: str | None) -> tuple[bytes, str]:
         """Salt and detail of an event that carries `mark`."""

@@ -21,6 +21,7 @@ __all__ = [
     "framed_commitment",
     "genesis_hash",
     "name_commitment",
+    "written_hash",
 ]
 
 SALT_SIZE = 16
@@ -42,6 +43,15 @@ _TEXT = struct.Struct(">BQ")
 _ENCODING_0 = _INTEGER.pack(1, 0)
 _FRAMED_32 = _TEXT.pack(3, 32)
 _FIVE_INTEGERS = struct.Struct(">BqBqBqBqBq")
+_LENGTHS = [_TEXT.pack(2, size) for size in range(1025)]
+
+# Of an `EntryWritten` with nothing unusual about it: what lies between the fields that differ.
+_THREE_INTEGERS = struct.Struct(">BqBqBq")
+_WRITTEN = _INTEGER.pack(1, 1) * 2  # type 1, payload 1
+_PLAIN = _ENCODING_0 + _ABSENT * 2  # encoding 0; no content, no expires_at_turn
+_BORN_NOW = struct.Struct(">3sBqB")  # no birth, created_at or detail; recorded_at; no idempotency_key
+_BORN_BEFORE = struct.Struct(">Bq2sBqB")
+_TWO_ABSENT, _THREE_ABSENT = _ABSENT * 2, _ABSENT * 3
 
 
 def _field(value: int | str | bytes | None) -> bytes:
@@ -65,9 +75,10 @@ def content_commitment(salt: bytes, value: str | bytes | None, metadata: str | N
     if type(value) is not str or metadata is None:
         return sha256(_CONTENT + salt + _field(value) + _field(metadata)).digest()
     text, more = value.encode(), metadata.encode()
-    return sha256(
-        b"".join((_CONTENT, salt, _TEXT.pack(2, len(text)), text, _TEXT.pack(2, len(more)), more))
-    ).digest()
+    size, further = len(text), len(more)
+    length = _LENGTHS[size] if size <= 1024 else _TEXT.pack(2, size)
+    further_length = _LENGTHS[further] if further <= 1024 else _TEXT.pack(2, further)
+    return sha256(b"".join((_CONTENT, salt, length, text, further_length, more))).digest()
 
 
 def attempt_digest(salt: bytes, text: str) -> bytes:
@@ -141,6 +152,44 @@ def event_hash(
                 _ABSENT if detail is None else _field(detail),
                 _INTEGER.pack(1, recorded_at),
                 _ABSENT if idempotency_key is None else _field(idempotency_key),
+            )
+        )
+    ).digest()
+
+
+def written_hash(
+    previous: bytes,
+    revision: int,
+    batch: int,
+    turn: int,
+    key: bytes,
+    agent: bytes,
+    activity: bytes,
+    content_hash: bytes,
+    birth: int | None,
+    recorded_at: int,
+) -> bytes:
+    """`event_hash` of the commonest event, with three quarters of the work.
+
+    That is an `EntryWritten` of payload 1 and encoding 0, without content reference, expiry, creation time,
+    detail and idempotency key.
+    """
+    return sha256(
+        b"".join(
+            (
+                _EVENT,
+                previous,
+                _THREE_INTEGERS.pack(1, revision, 1, batch, 1, turn),
+                _WRITTEN,
+                key,
+                agent,
+                activity,
+                _FRAMED_32,
+                content_hash,
+                _PLAIN,
+                _BORN_NOW.pack(_THREE_ABSENT, 1, recorded_at, 0)
+                if birth is None
+                else _BORN_BEFORE.pack(1, birth, _TWO_ABSENT, 1, recorded_at, 0),
             )
         )
     ).digest()

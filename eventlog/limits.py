@@ -11,6 +11,8 @@ __all__ = ["MAX_TURN", "Limits"]
 MAX_TURN = 2**53 - 1
 """The greatest turn and expiry: what a JavaScript reader of the same records can still count to."""
 
+_WIDEST = 4  # bytes: the most that a code point takes
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -28,21 +30,21 @@ class Limits:
 
     def check_name(self, what: str, name: str) -> None:
         """Raises: ValueError if `name` is longer than a key may be."""
-        _check(what, name, self.key)
+        if len(name) * _WIDEST > self.key:
+            _check(what, name, self.key)
 
     def check_value(self, key: str, value: str) -> None:
         """Raises: ValueError if `value` is too long; the message names `key`."""
-        _check(f"the value of key {key[:80]!r}", value, self.value)
+        if len(value) * _WIDEST > self.value:
+            _check(f"the value of key {key[:80]!r}", value, self.value)
 
     def check_metadata(self, key: str, metadata: str | None) -> None:
         """Raises: ValueError if the JSON text `metadata` is too long; the message names `key`."""
-        if metadata is not None:
+        if metadata is not None and len(metadata) * _WIDEST > self.metadata:
             _check(f"the metadata of key {key[:80]!r}", metadata, self.metadata)
 
 
 def _check(what: str, text: str, limit: int) -> None:
-    if len(text) * 4 <= limit:  # four bytes is the most a code point takes
-        return
     size = utf8_size(text)
     if size > limit:
         raise ValueError(f"{what} has {size:,} bytes of UTF-8; the limit is {limit:,}")

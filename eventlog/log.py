@@ -36,6 +36,8 @@ __all__ = ["EventLog", "RunInfo"]
 
 T = TypeVar("T")
 
+_NOBODY = Actor()
+
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
@@ -107,6 +109,8 @@ class EventLog:
         self._group = GroupCommit(self._writer.commit)
         self._async_groups: dict[AbstractEventLoop, AsyncGroupCommit] = {}
         self._runs: dict[str, Lineage] = {}
+        self._checked_run: str | None = None  # the name of a run that was found acceptable
+        self._running_loop: Callable[[], AbstractEventLoop] | None = None
 
     @property
     def path(self) -> str:
@@ -356,7 +360,7 @@ class EventLog:
             command.check(self.limits)
             if command.agent is not None:
                 check_name(self.limits, "agent", command.agent)
-        acting = Actor(agent, activity)
+        acting = _NOBODY if agent is None and activity is None else Actor(agent, activity)
         return Commands(run, commands, acting, repeats=repeats) if commands else None
 
     def _commit(self, request: Request) -> None:
@@ -375,20 +379,23 @@ class EventLog:
 
     def _async_group(self) -> AsyncGroupCommit:
         """The line of the running loop."""
-        import asyncio
+        self._renew()
+        if self._running_loop is None:
+            from asyncio import get_running_loop
 
+            self._running_loop = get_running_loop
+        loop = self._running_loop()
+        return self._async_groups.get(loop) or self._new_async_group(loop)
+
+    def _new_async_group(self, loop: AbstractEventLoop) -> AsyncGroupCommit:
         from .async_group import AsyncGroupCommit
 
-        self._renew()
-        loop = asyncio.get_running_loop()
-        group = self._async_groups.get(loop)
-        if group is None:
-            # Loops of other threads may do the same at this moment.
-            for other in [loop for loop in list(self._async_groups) if loop.is_closed()]:
-                ended = self._async_groups.pop(other, None)
-                if ended is not None:
-                    ended.close()
-            group = self._async_groups[loop] = AsyncGroupCommit(self._writer, loop)
+        # Loops of other threads may do the same at this moment.
+        for other in [loop for loop in list(self._async_groups) if loop.is_closed()]:
+            ended = self._async_groups.pop(other, None)
+            if ended is not None:
+                ended.close()
+        group = self._async_groups[loop] = AsyncGroupCommit(self._writer, loop)
         return group
 
     def _lineage(self, db: Connection, run: str) -> Lineage:
@@ -403,7 +410,9 @@ class EventLog:
         return known
 
     def _check_names(self, run: str, agent: str | None, activity: str | None) -> None:
-        check_name(self.limits, "run", run)
+        if type(run) is not str or run != self._checked_run:
+            check_name(self.limits, "run", run)
+            self._checked_run = run
         if agent is not None:
             check_name(self.limits, "agent", agent)
         if activity is not None:

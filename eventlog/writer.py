@@ -263,7 +263,8 @@ class Writer:
             pages = Pages()
             for request in requests:
                 if request.needs_tables:
-                    pages = self._write(db, pages)
+                    self._write(db, pages)
+                    pages = Pages()
                 self._attempt(db, request, pages)
             self._write(db, pages)
             committing = True
@@ -299,15 +300,14 @@ class Writer:
             if batch is not None:
                 batch.keep(pages)
 
-    def _write(self, db: Connection, pages: Pages) -> Pages:
-        """Write what was decided so far; fresh pages for the rest."""
+    def _write(self, db: Connection, pages: Pages) -> None:
+        """Write what was decided so far."""
         if pages.events:
             pages.write(db)
             self._project(db, pages.steps)
-            for end in pages.ends:
+            for end in pages.ends.values():
                 end.written()
-            self._frames += _FRAMES_PER_COMMIT + len(pages.events)
-        return Pages()
+            self._frames += _FRAMES_PER_COMMIT + sum(len(rows) for _, rows in pages.events)
 
     def _project(self, db: Connection, steps: Sequence[Step]) -> None:
         stale_from = self._stale_from

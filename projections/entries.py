@@ -164,14 +164,23 @@ class EntriesProjection:
         for step in steps:
             if type(step.recorded[0].event) is RunForked:
                 self._inherit(db, step.lineage)
-        changed: dict[tuple[int, int], _Row | None] = {}
+        anew: dict[tuple[int, int], _Row | None] = {}  # rows to be made, or to go
+        overwritten: dict[tuple[int, int], _Row] = {}  # rows that are there and keep their place
         for step in steps:
-            run = step.lineage.run.id
+            run, first = step.lineage.run.id, step.recorded[0].revision
+            only_written = all(type(recorded.event) is EntryWritten for recorded in step.recorded)
             for key, entry in step.entries.items():
-                changed[run, key] = None if entry is None else _row(db, step, key, entry)
-        # Keys that end first: a new life may take the place in the order that another key just left.
-        db.executemany(_DELETE, [place for place, row in changed.items() if row is None])
-        db.executemany(_UPSERT, [row for row in changed.values() if row is not None])
+                place = (run, key)
+                if only_written and entry is not None and entry.birth < first and place not in anew:
+                    overwritten[place] = _overwriting(entry.version, entry.expires_at_turn, run, key)
+                else:
+                    overwritten.pop(place, None)
+                    anew[place] = None if entry is None else _row(db, step, key, entry)
+        db.executemany(_OVERWRITE, list(overwritten.values()))
+        if anew:
+            # Keys that end first: a new life may take the place in the order that another key just left.
+            db.executemany(_DELETE, [place for place, row in anew.items() if row is None])
+            db.executemany(_UPSERT, [row for row in anew.values() if row is not None])
 
     def _overwrite(self, db: Connection, step: Step) -> bool:
         """The commonest step, a living key given a new value, with the least work; whether it was that."""
@@ -180,15 +189,18 @@ class EntriesProjection:
         if type(event) is not EntryWritten or event.birth is None or len(step.recorded) != 1:
             return False
         ((key, _),) = step.entries.items()
-        expires_at_turn = _NO_TURN if event.expires_at_turn is None else event.expires_at_turn
-        position = newest.position
-        db.execute(_OVERWRITE, (position, position, expires_at_turn, step.lineage.run.id, key))
+        db.execute(_OVERWRITE, _overwriting(newest.position, event.expires_at_turn, step.lineage.run.id, key))
         return True
 
     def _inherit(self, db: Connection, past: Lineage) -> None:
         """A fork begins with its parent's living entries: pointers, no text."""
         inherited = entries_at(db, past, past.run.fork_revision)
         db.executemany(_UPSERT, [_inherited_row(db, past, entry) for entry in inherited])
+
+
+def _overwriting(position: int, expires_at_turn: int | None, run: int, key: int) -> _Row:
+    """What `_OVERWRITE` takes for a value written at `position`."""
+    return position, position, _NO_TURN if expires_at_turn is None else expires_at_turn, run, key
 
 
 def read_entry(db: Connection, run: Run, key: str) -> Stored | None:
