@@ -85,11 +85,18 @@ class AgentMemory(AgentView):
         *,
         schema: object = None,
         expected_version: int | None = None,
+        idempotency_key: str | None = None,
     ) -> int | None:
         """Write the agent's own `key`; see `SharedMemory.write`."""
         with self._acting():
             return self._memory.write(
-                self._name, key, value, metadata, schema=schema, expected_version=expected_version
+                self._name,
+                key,
+                value,
+                metadata,
+                schema=schema,
+                expected_version=expected_version,
+                idempotency_key=idempotency_key,
             )
 
     def write_expiring(

@@ -45,11 +45,18 @@ class AsyncAgentMemory(AgentView):
         *,
         schema: object = None,
         expected_version: int | None = None,
+        idempotency_key: str | None = None,
     ) -> int | None:
         """Write the agent's own `key`; see `SharedMemory.write`."""
         with self._acting():
             return await self._memory.write(
-                self._name, key, value, metadata, schema=schema, expected_version=expected_version
+                self._name,
+                key,
+                value,
+                metadata,
+                schema=schema,
+                expected_version=expected_version,
+                idempotency_key=idempotency_key,
             )
 
     async def write_expiring(

@@ -57,9 +57,12 @@ class AsyncSharedMemory:
         *,
         schema: object = None,
         expected_version: int | None = None,
+        idempotency_key: str | None = None,
     ) -> int | None:
         """Give `<agent>/<key>` a value; see `SharedMemory.write`."""
-        return await acarry_out(self._operations.write(agent, key, value, metadata, schema, expected_version))
+        return await acarry_out(
+            self._operations.write(agent, key, value, metadata, schema, expected_version, idempotency_key)
+        )
 
     async def write_expiring(
         self,

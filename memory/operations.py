@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..eventlog import Busy, Conflict, Delete, Write
+from ..eventlog import Busy, Command, Conflict, Delete, Once, Write
 from ..eventlog.commands import check_turn, exact_str
 from .acting import current_actor
 from .contract import (
@@ -60,17 +60,22 @@ class Operations:
         metadata: Mapping[str, Any] | None,
         schema: object,
         expected_version: int | None,
+        idempotency_key: str | None,
     ) -> Steps[int | None]:
         """See `SharedMemory.write`."""
         whole, text, marked = prepare(agent, key, value, metadata, schema)
         if self._executes is not None:
-            outcomes = yield self._executes.execute([Write(whole, text, marked, None, expected_version)])
+            command: Command[int] = Write(whole, text, marked, None, expected_version)
+            if idempotency_key is not None:
+                command = Once(idempotency_key, command)
+            outcomes = yield self._executes.execute([command])
             return outcomes[0]
-        if expected_version is not None:
-            raise TypeError(
-                f"{type(self._store).__name__} has no execute(), so expected_version cannot be checked; "
-                "nothing was written"
-            )
+        for what, asked in (("expected_version", expected_version), ("idempotency_key", idempotency_key)):
+            if asked is not None:
+                raise TypeError(
+                    f"{type(self._store).__name__} has no execute(), so {what} cannot be checked; "
+                    "nothing was written"
+                )
         yield self._store.set(whole, text, marked)
         return None
 

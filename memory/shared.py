@@ -64,6 +64,7 @@ class SharedMemory:
         *,
         schema: object = None,
         expected_version: int | None = None,
+        idempotency_key: str | None = None,
     ) -> int | None:
         """Give `<agent>/<key>` a value, replacing value and metadata and clearing the expiry.
 
@@ -75,18 +76,24 @@ class SharedMemory:
             schema: any type that pydantic can validate; what is stored is its validated, dumped form.
             expected_version: the version the key must have; 0 = must not exist, expired or not; None = no
                 condition.
+            idempotency_key: a name for this write, for callers who may have to repeat it: under one name the
+                same write is carried out once, and gives its first version again. See `Once`.
 
         Returns:
             The entry's new version; None on a store without `execute`, which has no versions.
 
         Raises:
             TypeError: something of the wrong type, a value that is not JSON (names the path), a value that
-                does not fit the schema, or an `expected_version` that the store cannot check.
+                does not fit the schema, or an `expected_version` or `idempotency_key` that the store cannot
+                check.
             ValueError: a name, size or number out of bounds.
-            Conflict: the key is at another version; read it again, merge, and retry.
+            Conflict: the key is at another version; read it again, merge, and retry. `KeyReused`, if the
+                idempotency key stands for another write.
             Busy, StorageError: nothing was written; as with all of these.
         """
-        return carry_out(self._operations.write(agent, key, value, metadata, schema, expected_version))
+        return carry_out(
+            self._operations.write(agent, key, value, metadata, schema, expected_version, idempotency_key)
+        )
 
     def write_expiring(
         self,

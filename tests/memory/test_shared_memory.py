@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import turnlog
-from turnlog.eventlog import Conflict, EntryDeleted, EntryWritten, EventLog, WriteRefused
+from turnlog.eventlog import Conflict, EntryDeleted, EntryWritten, EventLog, KeyReused, WriteRefused
 from turnlog.memory import EventSourcedStore, InMemoryStore, SharedEntry, SharedMemory
 
 from .conftest import PlainStore
@@ -273,6 +273,20 @@ def test_created_at_survives_overwriting(memory: SharedMemory) -> None:
     memory.write_expiring("a", "k", "2", 5)
     memory.write("a", "k", "3")
     assert memory.read("a/k").created_at == created_at
+
+
+def test_a_write_with_an_idempotency_key_is_carried_out_once(memory: SharedMemory) -> None:
+    """Repeated, it gives the first version again and changes nothing; another write under the key is refused."""
+    first = memory.write("planner", "plan", {"step": 1}, idempotency_key="request 1")
+    second = memory.write("planner", "plan", {"step": 2})
+    assert memory.write("planner", "plan", {"step": 1}, idempotency_key="request 1") == first
+    found = memory.read("planner/plan")
+    assert found is not None
+    assert (found.value, found.version) == ({"step": 2}, second)
+    with pytest.raises(KeyReused, match="request 1"):
+        memory.agent("planner").write("plan", {"step": 3}, idempotency_key="request 1")
+    with pytest.raises(ValueError, match="must not be empty"):
+        memory.write("planner", "plan", "x", idempotency_key="")
 
 
 def test_an_expected_version_excludes_lost_updates(memory: SharedMemory) -> None:
