@@ -60,18 +60,24 @@ class PostgresStore(AbstractContextManager["PostgresStore"]):
     """A store that any number of processes share, in the table `turnlog_entries` of a database.
 
     Every verb is one statement, and so atomic. Errors of the client are passed on as they are. After a lost
-    connection during a write nobody can tell whether it happened: look before you repeat it.
+    connection during a write nobody can tell whether it happened: look before you repeat it, and with a new
+    store, since this one has a single connection and does not make another.
 
     Args:
-        conninfo: of the database, for example `postgresql://localhost/team` or `host=... dbname=...`.
+        conninfo: of the database, for example `postgresql://localhost/team`. It says how long to wait as
+            well, as in `?connect_timeout=5&options=-c%20statement_timeout%3D5s`.
     """
 
     def __init__(self, conninfo: str) -> None:
         self._connection = psycopg.connect(conninfo, autocommit=True)
-        with self._connection.transaction():
-            # Two processes that make a table at the same moment would fail, in spite of IF NOT EXISTS.
-            self._connection.execute("SELECT pg_advisory_xact_lock(%s)", [_MAKING_THE_TABLE])
-            self._connection.execute(_TABLE)
+        try:
+            with self._connection.transaction():
+                # Two processes that make a table at the same moment would fail, in spite of IF NOT EXISTS.
+                self._connection.execute("SELECT pg_advisory_xact_lock(%s)", [_MAKING_THE_TABLE])
+                self._connection.execute(_TABLE)
+        except BaseException:
+            self._connection.close()
+            raise
 
     def get(self, key: str) -> MemoryEntry | None:
         """The entry of `key`."""
