@@ -4,10 +4,10 @@
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-long check bench clean
+.PHONY: help demo test test-long test-servers check bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/.package ## let a team of agents work on real files, then look into its memory
 	@.venv/bin/turnlog demo
@@ -17,6 +17,9 @@ test: .venv/.group-test ## run the tests (a minute or two)
 
 test-long: .venv/.group-test ## run the long tests: crashes, many processes, large logs
 	@.venv/bin/pytest -m long --timeout 600
+
+test-servers: .venv/.group-servers ## run the example stores against servers of their own
+	@.venv/bin/pytest -m servers
 
 check: .venv/.group-check build/typed/.stamp ## lint, formatting, types
 	@.venv/bin/ruff check
@@ -86,7 +89,7 @@ endif
 # The wheel comes from a source distribution, as `python -m build` does it: a wheel built in place would take
 # in modules that an earlier build left in build/lib.
 
-library := $(filter-out tests/% benchmarks/% docs/% build/%,$(wildcard */*.py src/turnlog/*))
+library := $(filter-out tests/% benchmarks/% docs/% examples/% build/%,$(wildcard */*.py src/turnlog/*))
 
 build/typed/.stamp: .venv/.group-check $(library) $(sort $(dir $(library)))
 	@rm -rf build

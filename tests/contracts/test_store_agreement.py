@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from turnlog.eventlog import AdvanceTurn, Clear, CompareAndSet, Delete, EventLog, SetTurn, Write
 from turnlog.memory import EventSourcedStore, InMemoryStore, RestoreSnapshot, WriteExpiring
 from turnlog.projections import EntriesProjection, first_difference
-
-from .store_contract import Clock
+from turnlog.testing import StandingClock
 
 KEYS = st.sampled_from(["a", "b", "w/c", "\ud83d", "__turnlog__/d"])
 VALUES = st.sampled_from(["", "1", "2", "\ud83d", "\x00"])
@@ -66,7 +65,7 @@ def answer(store: Any, commands: Sequence[Any]) -> Any:
 @given(st.lists(st.lists(COMMANDS, min_size=1, max_size=4), max_size=12))
 def test_both_stores_answer_alike(batches: list[list[Any]]) -> None:
     """Outcomes, errors, versions, order, times and turn are the same after every batch."""
-    clock = Clock()
+    clock = StandingClock()
     with tempfile.TemporaryDirectory() as folder:
         projections = (EntriesProjection(),)
         file = Path(folder) / "twin.db"

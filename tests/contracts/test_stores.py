@@ -1,4 +1,4 @@
-"""Every store, held to the contract. A new store joins with one line in `KINDS`."""
+"""Every store, held to the contract. A new store joins with a class of a few lines."""
 
 from __future__ import annotations
 
@@ -6,89 +6,106 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import pytest
 
 from turnlog.eventlog import EventLog, Limits
 from turnlog.memory import AsyncEventSourcedStore, AsyncInMemoryStore, EventSourcedStore, InMemoryStore
 from turnlog.projections import EntriesProjection
-
-from ..blocking import Blocking, Loop
-from .store_contract import SMALL, Clock, StoreContract
-
-Opened: TypeAlias = Callable[[Path, Clock, Limits], AbstractContextManager[Any]]
+from turnlog.testing import AsyncStoreContract, Clock, StandingClock, StoreContract
 
 
-class Kind(NamedTuple):
-    """A kind of store: its class, and how to open an empty one in a folder."""
+class AtExactTimes:
+    """For stores that can be given a clock."""
 
-    store: type
-    opened: Opened
+    @pytest.fixture
+    def clock(self) -> Clock:
+        """The clock of the store, standing still."""
+        return StandingClock()
 
 
 @contextmanager
-def _on_a_log(store: Any, folder: Path, clock: Clock, limits: Limits) -> Iterator[Any]:
+def on_a_log(store: Any, file: Path, clock: Clock, limits: Limits) -> Iterator[Any]:
+    """A store of that class, on the log in `file`."""
     projections = (EntriesProjection(),)
-    file = folder / "store.db"
     with EventLog(file, projections=projections, durability="os", clock=clock, limits=limits) as log:
         yield store(log)
 
 
-def _in_memory(store: Any, _: Path, clock: Clock, limits: Limits) -> AbstractContextManager[Any]:
-    return nullcontext(store(clock=clock, limits=limits))
+class TestInMemoryStore(AtExactTimes, StoreContract):
+    """The store that dies with the process."""
+
+    @pytest.fixture
+    def open_store(self, clock: Clock) -> Callable[[], InMemoryStore]:
+        """A new one each time."""
+        return lambda: InMemoryStore(clock=clock)
 
 
-def _blocking(opened: Opened) -> Opened:
-    """An asynchronous store, used as if it were synchronous."""
+class TestAsyncInMemoryStore(AtExactTimes, AsyncStoreContract):
+    """Its asynchronous twin."""
 
-    @contextmanager
-    def blocking(*given: Any) -> Iterator[Any]:
-        with opened(*given) as store, Loop() as loop:
-            yield Blocking(store, loop)
-
-    return blocking
+    @pytest.fixture
+    def open_store(self, clock: Clock) -> Callable[[], AsyncInMemoryStore]:
+        """A new one each time."""
+        return lambda: AsyncInMemoryStore(clock=clock)
 
 
-KINDS = {
-    "in memory": Kind(InMemoryStore, partial(_in_memory, InMemoryStore)),
-    "in memory, async": Kind(AsyncInMemoryStore, _blocking(partial(_in_memory, AsyncInMemoryStore))),
-    "on a log": Kind(EventSourcedStore, partial(_on_a_log, EventSourcedStore)),
-    "on a log, async": Kind(AsyncEventSourcedStore, _blocking(partial(_on_a_log, AsyncEventSourcedStore))),
-}
+class TestEventSourcedStore(AtExactTimes, StoreContract):
+    """The store on a log."""
+
+    durable = True
+
+    @pytest.fixture
+    def open_store(self, tmp_path: Path, clock: Clock) -> Callable[[], AbstractContextManager[Any]]:
+        """The log of the test's folder."""
+        return partial(on_a_log, EventSourcedStore, tmp_path / "store.db", clock, Limits())
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test for the stores that have the abilities it needs."""
-    if "kind" in metafunc.fixturenames:
-        methods = getattr(metafunc.function, "needs", ())
-        fitting = {
-            name: kind
-            for name, kind in KINDS.items()
-            if all(callable(getattr(kind.store, method, None)) for method in methods)
-        }
-        metafunc.parametrize("kind", fitting.values(), ids=fitting.keys())
+class TestAsyncEventSourcedStore(AtExactTimes, AsyncStoreContract):
+    """Its asynchronous twin."""
+
+    durable = True
+
+    @pytest.fixture
+    def open_store(self, tmp_path: Path, clock: Clock) -> Callable[[], AbstractContextManager[Any]]:
+        """The log of the test's folder."""
+        return partial(on_a_log, AsyncEventSourcedStore, tmp_path / "store.db", clock, Limits())
 
 
-@pytest.fixture
-def clock() -> Clock:
-    """The clock of the store, standing still."""
-    return Clock()
+@pytest.fixture(params=["in memory", "on a log"])
+def open_limited(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Limits], Any]:
+    """Opens a store that has these limits, for the time of a `with` block."""
+    if request.param == "in memory":
+        return lambda limits: nullcontext(InMemoryStore(limits=limits))
+    file = tmp_path / "store.db"
+    return lambda limits: on_a_log(EventSourcedStore, file, StandingClock(), limits)
 
 
-@pytest.fixture
-def store(kind: Kind, tmp_path: Path, clock: Clock) -> Iterator[Any]:
-    """An empty store."""
-    with kind.opened(tmp_path, clock, Limits()) as store:
-        yield store
+@pytest.mark.parametrize(
+    ("key", "value", "metadata"),
+    [
+        pytest.param("é" * 9, "", None, id="key"),
+        pytest.param("k", "é" * 17, None, id="value"),
+        pytest.param("k", "v", {"note": "x" * 40}, id="metadata"),
+    ],
+)
+def test_limits_are_bytes_of_utf8(
+    open_limited: Callable[[Limits], Any], key: str, value: str, metadata: dict[str, Any] | None
+) -> None:
+    """What is larger than a limit is a ValueError that names size and limit; nothing is written."""
+    with open_limited(Limits(key=16, value=32, metadata=48)) as store:
+        store.set("é" * 8, "é" * 16, {"note": "x" * 35})
+        with pytest.raises(ValueError, match="limit is"):
+            store.set(key, value, metadata)
+        assert len(store.list()) == 1
 
 
-@pytest.fixture
-def small_store(kind: Kind, tmp_path: Path, clock: Clock) -> Iterator[Any]:
-    """An empty store with narrow limits."""
-    with kind.opened(tmp_path, clock, SMALL) as store:
-        yield store
-
-
-class TestStores(StoreContract):
-    """The contract, for every kind of store."""
+def test_a_key_may_have_4_kib(open_limited: Callable[[Limits], Any]) -> None:
+    """4,096 bytes of UTF-8 are a key, 4,097 are not, unless a store is told otherwise."""
+    key = "é" * 2048
+    with open_limited(Limits()) as store:
+        store.set(key, "v")
+        assert store.get(key).value == "v"
+        with pytest.raises(ValueError, match=r"4,097.*4,096"):
+            store.set(key + "x", "v")

@@ -276,7 +276,7 @@ def test_created_at_survives_overwriting(memory: SharedMemory) -> None:
 
 
 def test_a_write_with_an_idempotency_key_is_carried_out_once(memory: SharedMemory) -> None:
-    """Repeated, it gives the first version again and changes nothing; another write under the key is refused."""
+    """Repeated, it gives the first version again and changes nothing; another write under it is refused."""
     first = memory.write("planner", "plan", {"step": 1}, idempotency_key="request 1")
     second = memory.write("planner", "plan", {"step": 2})
     assert memory.write("planner", "plan", {"step": 1}, idempotency_key="request 1") == first

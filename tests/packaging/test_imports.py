@@ -13,9 +13,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FACE = ROOT / "src" / "turnlog"
-NO_LIBRARY = {"benchmarks", "build", "docs", "tests"}
+NO_LIBRARY = {"benchmarks", "build", "docs", "examples", "tests"}
 
-LAYERS = ("eventlog", "projections", "memory", "replay")
+LAYERS = ("eventlog", "projections", "memory", "replay", "testing")
 """The library's folders, lowest first: each may import itself and those before it."""
 
 

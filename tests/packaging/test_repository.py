@@ -168,7 +168,7 @@ def test_plain_make_lists_the_targets() -> None:
         timeout=60,
     )
     listed = [line.split()[1] for line in done.stdout.splitlines()]
-    assert listed == ["help", "demo", "test", "test-long", "check", "bench", "clean"]
+    assert listed == ["help", "demo", "test", "test-long", "test-servers", "check", "bench", "clean"]
 
 
 def test_the_tests_run_on_a_supported_python() -> None:

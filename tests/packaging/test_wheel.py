@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NOT_INSTALLED = {"benchmarks", "build", "docs", "tests"}
+NOT_INSTALLED = {"benchmarks", "build", "docs", "examples", "tests"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 # Prints `name path` for every module that can be imported.
