@@ -135,7 +135,7 @@ class Fold:
             check(right, "content is no earlier EntryWritten of that key and life", position)
             self.alive[key] = (position, content, *life, expiry)
         elif kind == DELETED:
-            self.alive.pop(key, None)
+            check(self.alive.pop(key, None), "deletes a key that is not alive", position)
 
 
 def check_columns(event, run, names, runs, erased):
@@ -246,6 +246,8 @@ def check_run(db, run, names, runs, segments):
     """See "To verify a file": one run, after those before it. What its keys hold, as in `entries`."""
     previous, position, segments[run["id"]] = genesis_and_segments(db, run, names, runs, segments)
     runs[run["id"]] = run
+    forks = db.execute("select fork_revision from runs where parent = ?", (run["id"],))
+    forked_after = {fork_revision for (fork_revision,) in forks}
     revision, batch, fold, erased = run["fork_revision"], -1, Fold(), erasures(db, run)[0]
     for segment, end in segments[run["id"]]:
         query = "select * from events where run = ? and revision <= ? order by revision"
@@ -255,6 +257,8 @@ def check_run(db, run, names, runs, segments):
                 check(event["revision"] == revision, f"the run's revision {revision} is missing", place)
                 check(place > position, "stands before what was there before it", place)
                 check(event["batch"] in (0, batch + 1), "neither begins a batch nor goes on with one", place)
+                right = event["batch"] == 0 or place == position + 1 or revision - 1 in forked_after
+                check(right, "does not stand right behind the one before it in its batch", place)
                 check_columns(event, run, names, runs, erased)
                 check(
                     event_hash(previous, event, names, erased) == event["hash"],
@@ -270,9 +274,13 @@ def check_run(db, run, names, runs, segments):
 
 def check_file(db, runs, alive):
     """See "events", "projections, entries": positions without a gap, and the live table if it is in step."""
+    begun = set()
     for expected, event in enumerate(db.execute("select position, run from events order by position"), 1):
         check(event["position"] == expected, f"no event is at {expected}, before it", event["position"])
         check(event["run"] in runs, "of a run that is missing", expected)
+        if event["run"] not in begun:
+            check(event["run"] > max(begun, default=0), "begins a run before one of a lower id", expected)
+            begun.add(event["run"])
     query = "select 1 from projections where name = 'entries' and version = 1 and stale_from is null"
     if db.execute(query).fetchone() is not None:
         entries = "select run, key, version, content, birth, created_at, expires_at_turn from entries"

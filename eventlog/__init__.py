@@ -4,6 +4,7 @@ from .commands import AdvanceTurn, Clear, Command, CompareAndSet, Delete, SetTur
 from .entry import Content, Entry
 from .errors import (
     BadAddress,
+    BadAnchor,
     BadImport,
     Busy,
     Closed,
@@ -43,6 +44,7 @@ from .runs import Head
 __all__ = [
     "AdvanceTurn",
     "BadAddress",
+    "BadAnchor",
     "BadImport",
     "Busy",
     "Clear",

@@ -345,10 +345,10 @@ class Database:
             self._identify(db)
 
     def _lift(self, db: Connection, projections: Callable[[Connection], None]) -> None:
-        version = found = self._identify(db)
-        while version != SCHEMA_VERSION:
-            version = MIGRATIONS[version](db)
-        if found != version:
+        version = self._identify(db)
+        for step in range(version, SCHEMA_VERSION):
+            MIGRATIONS[step](db)
+        if version != SCHEMA_VERSION:
             db.execute(f"pragma application_id = {APPLICATION_ID}")
             db.execute(f"pragma user_version = {SCHEMA_VERSION}")
         projections(db)

@@ -8,6 +8,7 @@ TurnlogError
 ├── RunExists          the name for a new run is taken (ValueError too)
 ├── BadAddress         a point of the past that cannot be read or was never reached (ValueError too)
 ├── BadImport          an export that cannot be read back as it was written (ValueError too)
+├── BadAnchor          an anchor file that was damaged, or that this log contradicts (ValueError too)
 ├── Closed             the log was closed before
 ├── NotOurs            the file is not a turnlog file
 ├── TooNew             the file was written by a later version of turnlog
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadAddress",
+    "BadAnchor",
     "BadImport",
     "Busy",
     "Closed",
@@ -106,6 +108,10 @@ class BadAddress(TurnlogError, ValueError):  # noqa: N818
 
 class BadImport(TurnlogError, ValueError):  # noqa: N818
     """An export that is malformed, incomplete or altered, or that does not fit this file."""
+
+
+class BadAnchor(TurnlogError, ValueError):  # noqa: N818
+    """An anchor file that is not as it was written, or that the log at hand is at odds with."""
 
 
 class Closed(TurnlogError):  # noqa: N818

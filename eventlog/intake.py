@@ -8,7 +8,7 @@ import json
 import re
 import struct
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from .batch import INSERT_EVENT, INSERT_NAME, INSERT_RUN
@@ -27,6 +27,7 @@ from .export import EXPORT_COLUMNS, EXPORT_VERSION, NAME_COLUMNS
 from .integrity import check_run
 from .limits import Limits
 from .log import EventLog
+from .projection import fills_runs
 from .run_integrity import FIRST_MS, LAST_MS, is_text
 from .runs import find_run, genesis, hash_at, read_head
 from .text import read_text
@@ -53,6 +54,10 @@ _ERASED_NAME = "select id, commitment from names where text is null and family =
 _SAME_NAME = "select id, commitment from names where family = ? and commitment = ?"
 _NEXT_RUN = "select coalesce(max(id), 0) + 1 from runs"
 _NEXT_NAME = "select coalesce(max(id), 0) + 1 from names"
+_MARK_STALE = """
+update projections set stale_from = 0
+where stale_from is null and name not in (select value from json_each(?))
+"""
 _REVISION = "select revision from events where position = ?"
 
 
@@ -92,12 +97,21 @@ def _take_in(log: EventLog, lines: IO[str], run: str | None) -> list[str]:
         for text in lines:
             intake.take(text)
         names = intake.finish()
-        db.execute("update projections set stale_from = 0 where stale_from is null")
-        for projection in log.projections:
-            projection.prepare(db)
+        _project(log, db, intake.runs)
         return names
 
     return log.transact(take_in)
+
+
+def _project(log: EventLog, db: Connection, runs: Sequence[int]) -> None:
+    """Let the projections take in what the import brought."""
+    filling = [projection for projection in log.projections if fills_runs(projection)]
+    db.execute(_MARK_STALE, (json.dumps([projection.name for projection in filling]),))
+    for projection in log.projections:
+        if fills_runs(projection):
+            projection.fill(db, runs)
+        else:
+            projection.prepare(db)
 
 
 class _Name(NamedTuple):
@@ -179,6 +193,11 @@ class _Intake:
             if arrival.revision > arrival.known_upto:
                 self._check(arrival)
         return [arrival.name for arrival in self._arrivals.values()]
+
+    @property
+    def runs(self) -> list[int]:
+        """Ids of the runs that were given events."""
+        return [each.id for each in self._arrivals.values() if each.revision > each.known_upto]
 
     def _check(self, arrival: _Arrival) -> None:
         """That the run, as it is now stored, is one that `verify` finds nothing wrong with."""

@@ -1,7 +1,7 @@
 """Checking a log against itself: every hash from genesis, every commitment, every reference.
 
-What this cannot see: a tail that was cut off cleanly, or a whole chain made anew by somebody who can write
-the file. Against that, keep heads elsewhere (`EventLog.head`).
+What this cannot see: a tail that was cut off cleanly, a whole chain made anew by somebody who can write the
+file, or an older copy put back. Against that, keep the heads elsewhere (`replay.anchors`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import chain
 from .chain import SALT_SIZE, name_commitment
 from .driver import Connection
 from .errors import Corrupt
+from .positions import misplaced
 from .run_integrity import FIRST_MS, LAST_MS, RunCheck, WrongEvent, is_text
 from .runs import lineage, run_at
 from .schema import REDACTIONS
@@ -118,6 +119,16 @@ def check_log(db: Connection, progress: Callable[[int], None] | None = None) -> 
         yield problem
     if found:
         return  # what names and runs do not say reliably, their events cannot be held against
+    for problem in _check_events(db, progress):
+        found = True
+        yield problem
+    if not found:
+        for position, what in misplaced(db):
+            yield Problem(what, position)
+
+
+def _check_events(db: Connection, progress: Callable[[int], None] | None) -> Iterator[Problem]:
+    """The first problem of each run's own events."""
     checked = 0
 
     def count(more: int) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeGuard
 
 from .driver import Connection
 from .entry import Entry
 from .events import Recorded
 from .runs import Lineage
 
-__all__ = ["Projection", "Step"]
+__all__ = ["FillsRuns", "Projection", "Step", "fills_runs"]
 
 
 class Step(NamedTuple):
@@ -47,3 +47,16 @@ class Projection(Protocol):
     def apply(self, db: Connection, steps: Sequence[Step]) -> None:
         """Take in the steps that were just appended, in order."""
         ...
+
+
+class FillsRuns(Projection, Protocol):
+    """A projection whose tables can be filled run by run, so that an import need not fill all of them."""
+
+    def fill(self, db: Connection, runs: Sequence[int]) -> None:
+        """Take in events that these runs, by their ids, were given in another way than `Projection.apply`."""
+        ...
+
+
+def fills_runs(projection: object) -> TypeGuard[FillsRuns]:
+    """Whether `projection` has the method of `FillsRuns`."""
+    return callable(getattr(projection, "fill", None))

@@ -238,7 +238,7 @@ class RunCheck:
         if kind == _WRITTEN:
             self._check_written(row)
         elif kind == _DELETED:
-            self._lives[row[6]] = None
+            self._check_deleted(position, row[6])
         elif kind == _PUT_BACK:
             self._check_put_back(row)
 
@@ -313,6 +313,12 @@ class RunCheck:
             raise WrongEvent(
                 row[1], f"goes on with a life from revision {birth}, which its key does not have"
             )
+
+    def _check_deleted(self, position: int, key: int) -> None:
+        """Only a key that is alive can be deleted."""
+        if self._birth(key) is None:
+            raise WrongEvent(position, "deletes a key that is not alive")
+        self._lives[key] = None
 
     def _check_put_back(self, row: _Row) -> None:
         """An entry that is put back held in the run's past what it is said to have held."""

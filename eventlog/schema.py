@@ -32,7 +32,7 @@ TURN_MARKS = "type between 10 and 19"
 REFUSALS = "type = 20"
 REDACTIONS = "type = 22"
 
-_TABLES = (
+_TABLES_1 = (
     """
     create table runs (
         id             integer primary key,  -- local to this file
@@ -88,8 +88,7 @@ _TABLES = (
     """,
 )
 
-_REDACTIONS_INDEX = f"create index events_redactions on events (run, key, revision) where {REDACTIONS}"
-_INDEXES = (
+_INDEXES_1 = (
     "create unique index names_text on names (text, family)",
     "create unique index runs_name on runs (name)",
     "create unique index events_revision on events (run, revision)",
@@ -97,13 +96,75 @@ _INDEXES = (
     f"create index events_turns on events (run, turn, revision) where {TURN_MARKS}",
     f"create index events_visits on events (run, revision) where {TURN_MARKS}",
     f"create index events_refusals on events (run, key, revision) where {REFUSALS}",
-    _REDACTIONS_INDEX,
     "create index events_expiries on events (run, expires_at_turn, key) where expires_at_turn is not null",
     """
     create unique index events_idempotency on events (run, idempotency_key, revision)
     where idempotency_key is not null
     """,
 )
+
+# `insert or replace` deletes the row in its way without firing a delete trigger, hence the insert guards.
+_GUARDS_1 = (
+    *(
+        f"create trigger {table}_no_{verb} before {verb} on {table} begin"
+        f" select raise(abort, 'turnlog: {table} is append-only; a past row cannot be changed'); end"
+        for table in ("events", "runs", "names")
+        for verb in ("update", "delete")
+    ),
+    """
+    create trigger events_no_replace before insert on events
+    when new.position <= (select max(position) from events)
+        or exists (select 1 from events where run = new.run and revision = new.revision)
+    begin select raise(abort, 'turnlog: events is append-only; that position or revision is taken'); end
+    """,
+    """
+    create trigger runs_no_replace before insert on runs
+    when exists (select 1 from runs where id = new.id or uid = new.uid or name = new.name)
+    begin select raise(abort, 'turnlog: runs is append-only; that run exists'); end
+    """,
+    """
+    create trigger names_no_replace before insert on names
+    when exists (select 1 from names where id = new.id)
+        or exists (select 1 from names where text = new.text and family = new.family)
+    begin select raise(abort, 'turnlog: names is append-only; that name exists'); end
+    """,
+)
+
+_VIEWS_1 = (
+    """
+    create view event_log as
+    select
+        e.position,
+        run_name.text as run,
+        e.revision,
+        e.turn,
+        case e.type
+            when 1 then 'EntryWritten' when 2 then 'EntryDeleted' when 3 then 'EntryRestored'
+            when 10 then 'RunForked' when 11 then 'TurnAdvanced' when 12 then 'TurnSet'
+            when 13 then 'Restored'
+            when 20 then 'WriteRefused' else 'type ' || e.type
+        end as type,
+        key_name.text as key,
+        agent_name.text as agent,
+        activity_name.text as activity,
+        e.value,
+        e.metadata,
+        e.expires_at_turn,
+        e.content as restored_from_revision,
+        e.detail,
+        strftime('%Y-%m-%dT%H:%M:%fZ', e.recorded_at / 1000.0, 'unixepoch') as recorded_at,
+        lower(hex(e.hash)) as hash
+    from events e
+    left join runs on runs.id = e.run
+    left join names run_name on run_name.id = runs.name
+    left join names key_name on key_name.id = e.key
+    left join names agent_name on agent_name.id = e.agent
+    left join names activity_name on activity_name.id = e.activity
+    """,
+)
+
+
+# -- version 2
 
 # The one change a past row may suffer: what the newest event, a Redacted of its run, names loses its text and
 # salt, by that event's own trigger.
@@ -172,38 +233,6 @@ _REDACT = """
             and lower(hex(commitment)) in (select value from json_each(new.detail, '$.names'));
     end
     """
-_REDACTION_GUARDS = (_EVENTS_NO_UPDATE, _NAMES_NO_UPDATE, _REDACT)
-# `insert or replace` deletes the row in its way without firing a delete trigger, hence the insert guards.
-_GUARDS = (
-    *(
-        f"create trigger {table}_no_{verb} before {verb} on {table} begin"
-        f" select raise(abort, 'turnlog: {table} is append-only; a past row cannot be changed'); end"
-        for table, verb in (
-            ("runs", "update"),
-            ("events", "delete"),
-            ("runs", "delete"),
-            ("names", "delete"),
-        )
-    ),
-    *_REDACTION_GUARDS,
-    """
-    create trigger events_no_replace before insert on events
-    when new.position <= (select max(position) from events)
-        or exists (select 1 from events where run = new.run and revision = new.revision)
-    begin select raise(abort, 'turnlog: events is append-only; that position or revision is taken'); end
-    """,
-    """
-    create trigger runs_no_replace before insert on runs
-    when exists (select 1 from runs where id = new.id or uid = new.uid or name = new.name)
-    begin select raise(abort, 'turnlog: runs is append-only; that run exists'); end
-    """,
-    """
-    create trigger names_no_replace before insert on names
-    when exists (select 1 from names where id = new.id)
-        or exists (select 1 from names where text = new.text and family = new.family)
-    begin select raise(abort, 'turnlog: names is append-only; that name exists'); end
-    """,
-)
 
 
 def shown_name(table: str) -> str:
@@ -212,8 +241,7 @@ def shown_name(table: str) -> str:
     return f"case when {table}.text is not null or {table}.id is null then {table}.text else {stand_in} end"
 
 
-_VIEWS = (
-    f"""
+_EVENT_LOG = f"""
     create view event_log as
     select
         e.position,
@@ -243,29 +271,31 @@ _VIEWS = (
     left join names key_name on key_name.id = e.key
     left join names agent_name on agent_name.id = e.agent
     left join names activity_name on activity_name.id = e.activity
-    """,  # noqa: S608 - constants only
-)
+    """  # noqa: S608 - constants only
 
 
-def _create(db: Connection) -> int:
-    for statement in (*_TABLES, *_INDEXES, *_GUARDS, *_VIEWS):
+def _to_version_1(db: Connection) -> None:
+    for statement in (*_TABLES_1, *_INDEXES_1, *_GUARDS_1, *_VIEWS_1):
         db.execute(statement)
-    return SCHEMA_VERSION
 
 
-def _to_version_2(db: Connection) -> int:
+def _to_version_2(db: Connection) -> None:
     """Redaction, and commands that are carried out once."""
     for statement in (
-        _REDACTIONS_INDEX,
+        f"create index events_redactions on events (run, key, revision) where {REDACTIONS}",
         "drop trigger events_no_update",
         "drop trigger names_no_update",
-        *_REDACTION_GUARDS,
+        _EVENTS_NO_UPDATE,
+        _NAMES_NO_UPDATE,
+        _REDACT,
         "drop view event_log",
-        *_VIEWS,
+        _EVENT_LOG,
     ):
         db.execute(statement)
-    return 2
 
 
-MIGRATIONS = {0: _create, 1: _to_version_2}
-"""What lifts a file, by the version it starts from; gives the version it leads to. 0 is an empty file."""
+MIGRATIONS = {0: _to_version_1, 1: _to_version_2}
+"""What lifts a file to the next version, by the version it starts from. 0 is an empty file.
+
+Earlier steps never change, not by a comment: `verify` holds what a file declares against them by the letter.
+"""

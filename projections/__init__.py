@@ -3,6 +3,7 @@
 from .check import Difference, first_difference
 from .entries import EntriesProjection, Stored, read_birth, read_entries, read_entry
 from .fold import fold, fold_runs
+from .rebuilding import rebuild
 
 __all__ = [
     "Difference",
@@ -14,4 +15,5 @@ __all__ = [
     "read_birth",
     "read_entries",
     "read_entry",
+    "rebuild",
 ]

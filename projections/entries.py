@@ -7,17 +7,19 @@ without it, the history index answers in its place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from ..eventlog import Corrupt, Entry, EntryWritten, RunForked, Step
 from ..eventlog.driver import Connection, driver
 from ..eventlog.history import Present, entries_at, entry_at, event_position, present_at, present_of
-from ..eventlog.runs import NEWEST_REVISION, Lineage, Run, lineage, name_id
+from ..eventlog.runs import NEWEST_REVISION, Lineage, Run, lineage, name_id, run_at
+from ..eventlog.schema_check import Declared, declared
 from ..eventlog.text import read_text, stored_text
-from .fold import fold_runs
+from .fold import fold, fold_runs
 
-__all__ = ["EntriesProjection", "Stored", "read_birth", "read_entries", "read_entry"]
+__all__ = ["EntriesProjection", "Row", "Stored", "read_birth", "read_entries", "read_entry", "rows_of"]
 
 _TABLE = """
 create table entries (
@@ -66,6 +68,11 @@ _OVERWRITE = f"""
 update entries set version = ?, content = ?, expires_at_turn = nullif(?, {_NO_TURN}) where run = ? and key = ?
 """  # noqa: S608 - a constant only
 _DELETE = "delete from entries where run = ? and key = ?"
+_DELETE_RUN = "delete from entries where run = ?"
+_MARK_IN_STEP = """
+insert into projections (name, version) values (?, ?)
+on conflict (name) do update set version = excluded.version, stale_from = null
+"""
 
 _NAME = "entries"
 _VERSION = 1
@@ -78,6 +85,7 @@ select {_IN_STEP}, (
     select count(*) from sqlite_schema where name in ('entries', 'entries_order', 'current_entries')
 )
 """  # noqa: S608 - constants only
+_STRICT = "select 1 from pragma_table_list where schema = 'main' and name = 'entries' and strict"
 _COLUMNS = """
 entries.version, entries.birth, entries.created_at, entries.expires_at_turn, events.value, events.metadata
 """
@@ -106,7 +114,8 @@ _ENDED = f"""
 select {_IN_STEP} and not exists (select 1 from entries where run = ? and birth > ?)
 """  # noqa: S608 - constants only
 
-_Row = tuple[int | None, ...]
+Row = tuple[int | None, ...]
+"""A row of the table, column by column."""
 
 PAGE = 512
 """Entries read with one query."""
@@ -139,66 +148,121 @@ class EntriesProjection:
         """Which version of this code fills the table; another one fills it anew."""
         return _VERSION
 
+    def is_in_step(self, db: Connection) -> bool:
+        """Whether the file says that the table holds the whole log, as this version of the code fills it."""
+        return bool(db.execute(f"select coalesce({_IN_STEP}, 0)").fetchone()[0])
+
+    def is_readable(self, db: Connection) -> bool:
+        """Whether there is such a table, with its columns held to their classes."""
+        return db.execute(_STRICT).fetchone() is not None
+
+    def schema(self) -> list[Declared]:
+        """What it declares beside the log's own tables."""
+        with closing(driver().connect(":memory:", isolation_level=None)) as fresh:
+            for statement in _TABLES:
+                fresh.execute(statement)
+            return declared(fresh)
+
     def prepare(self, db: Connection) -> None:
         """See `Projection.prepare`: make the tables, and fold the whole log again if they are behind it."""
-        in_step, objects = db.execute(_STATE).fetchone()
-        if not in_step or objects != len(_TABLES):
+        if not self._is_whole(db):
             self.rebuild(db)
 
     def rebuild(self, db: Connection) -> None:
         """Make the tables anew, whatever they were, and fill them with a fold of the whole log."""
-        for statement in (*_DROPS, *_TABLES):
+        self.replace(db, (rows_of(db, past, entries.values()) for past, entries in fold_runs(db)))
+
+    def replace(self, db: Connection, pages: Iterable[Sequence[Row]]) -> None:
+        """Make the tables anew, whatever they were, and fill them with the rows of the whole log."""
+        for statement in (*_DROPS, _TABLE):
             db.execute(statement)
-        for past, entries in fold_runs(db):
-            db.executemany(_UPSERT, [_inherited_row(db, past, entry) for entry in entries.values()])
-        db.execute(
-            "insert into projections (name, version) values (?, ?)"
-            " on conflict (name) do update set version = excluded.version, stale_from = null",
-            (_NAME, _VERSION),
-        )
+        for page in pages:
+            db.executemany(_UPSERT, page)
+        for statement in (_ORDER, _VIEW):
+            db.execute(statement)
+        db.execute(_MARK_IN_STEP, (_NAME, _VERSION))
+
+    def fill(self, db: Connection, runs: Sequence[int]) -> None:
+        """See `FillsRuns.fill`."""
+        if not self._is_whole(db):
+            self.rebuild(db)
+            return
+        for ident in runs:
+            past = lineage(db, run_at(db, ident))
+            db.execute(_DELETE_RUN, (ident,))
+            db.executemany(_UPSERT, rows_of(db, past, fold(db, past).values()))
 
     def apply(self, db: Connection, steps: Sequence[Step]) -> None:
         """See `Projection.apply`."""
+        try:
+            self._apply(db, steps)
+        except driver().OperationalError:
+            if self._is_whole(db):
+                raise
+            self.rebuild(db)  # somebody dropped the table while the log was open; the steps are in the log
+
+    def _is_whole(self, db: Connection) -> bool:
+        """Whether the tables are there and in step."""
+        in_step, objects = db.execute(_STATE).fetchone()
+        return bool(in_step) and objects == len(_TABLES)
+
+    def _apply(self, db: Connection, steps: Sequence[Step]) -> None:
         if len(steps) == 1 and len(steps[0].entries) == 1 and self._overwrite(db, steps[0]):
             return
         for step in steps:
             if type(step.recorded[0].event) is RunForked:
                 self._inherit(db, step.lineage)
-        anew: dict[tuple[int, int], _Row | None] = {}  # rows to be made, or to go
-        overwritten: dict[tuple[int, int], _Row] = {}  # rows that are there and keep their place
+        anew: dict[tuple[int, int], Row | None] = {}  # rows to be made, or to go
+        overwritten: dict[tuple[int, int], tuple[Step, Entry]] = {}  # rows that keep their place
         for step in steps:
             run, first = step.lineage.run.id, step.recorded[0].revision
             only_written = all(type(recorded.event) is EntryWritten for recorded in step.recorded)
             for key, entry in step.entries.items():
                 place = (run, key)
                 if only_written and entry is not None and entry.birth < first and place not in anew:
-                    overwritten[place] = _overwriting(entry.version, entry.expires_at_turn, run, key)
+                    overwritten[place] = (step, entry)
                 else:
                     overwritten.pop(place, None)
                     anew[place] = None if entry is None else _row(db, step, key, entry)
-        db.executemany(_OVERWRITE, list(overwritten.values()))
+        if not self._overwrite_each(db, overwritten):
+            anew |= {place: _row(db, step, place[1], entry) for place, (step, entry) in overwritten.items()}
         if anew:
             # Keys that end first: a new life may take the place in the order that another key just left.
             db.executemany(_DELETE, [place for place, row in anew.items() if row is None])
             db.executemany(_UPSERT, [row for row in anew.values() if row is not None])
 
+    def _overwrite_each(
+        self, db: Connection, overwritten: Mapping[tuple[int, int], tuple[Step, Entry]]
+    ) -> bool:
+        """Give living keys new values; whether every row was there."""
+        if not overwritten:
+            return True
+        values = [
+            _overwriting(entry.version, entry.expires_at_turn, *place)
+            for place, (_, entry) in overwritten.items()
+        ]
+        return db.executemany(_OVERWRITE, values).rowcount == len(values)
+
     def _overwrite(self, db: Connection, step: Step) -> bool:
-        """The commonest step, a living key given a new value, with the least work; whether it was that."""
+        """The commonest step, a living key given a new value, with the least work; whether that was all.
+
+        A row that somebody deleted is not found; then the step is taken in as any other.
+        """
         newest = step.recorded[-1]
         event = newest.event
         if type(event) is not EntryWritten or event.birth is None or len(step.recorded) != 1:
             return False
         ((key, _),) = step.entries.items()
-        db.execute(_OVERWRITE, _overwriting(newest.position, event.expires_at_turn, step.lineage.run.id, key))
-        return True
+        values = _overwriting(newest.position, event.expires_at_turn, step.lineage.run.id, key)
+        return db.execute(_OVERWRITE, values).rowcount == 1
 
     def _inherit(self, db: Connection, past: Lineage) -> None:
         """A fork begins with its parent's living entries: pointers, no text."""
         inherited = entries_at(db, past, past.run.fork_revision)
-        db.executemany(_UPSERT, [_inherited_row(db, past, entry) for entry in inherited])
+        db.executemany(_UPSERT, rows_of(db, past, inherited))
 
 
-def _overwriting(position: int, expires_at_turn: int | None, run: int, key: int) -> _Row:
+def _overwriting(position: int, expires_at_turn: int | None, run: int, key: int) -> tuple[int, ...]:
     """What `_OVERWRITE` takes for a value written at `position`."""
     return position, position, _NO_TURN if expires_at_turn is None else expires_at_turn, run, key
 
@@ -278,7 +342,7 @@ def _stored(run: Run, row: tuple[Any, ...]) -> Stored:
     )
 
 
-def _row(db: Connection, step: Step, key: int, entry: Entry) -> _Row:
+def _row(db: Connection, step: Step, key: int, entry: Entry) -> Row:
     """The row of an entry that a step changed."""
     newest = step.recorded[-1]
     # Positions of a batch follow each other, so those of its own events need no look-up.
@@ -298,8 +362,12 @@ def _row(db: Connection, step: Step, key: int, entry: Entry) -> _Row:
     )
 
 
-def _inherited_row(db: Connection, past: Lineage, entry: Entry) -> _Row:
-    """The row of an entry found by a fold or in an ancestor."""
+def rows_of(db: Connection, past: Lineage, entries: Iterable[Entry]) -> list[Row]:
+    """The rows of entries of a run, found by a fold or in an ancestor."""
+    return [_inherited_row(db, past, entry) for entry in entries]
+
+
+def _inherited_row(db: Connection, past: Lineage, entry: Entry) -> Row:
     key = name_id(db, past.run.family, entry.key)
     if key is None:
         raise Corrupt(f"run {past.run.name!r}: the name of key {entry.key!r} is missing")

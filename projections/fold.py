@@ -9,7 +9,7 @@ from ..eventlog.codec import SELECT_CHANGE, decode_change
 from ..eventlog.driver import Connection
 from ..eventlog.runs import NEWEST_REVISION, Lineage, Segment, lineage, run_at
 
-__all__ = ["fold", "fold_runs"]
+__all__ = ["changes", "fold", "fold_runs"]
 
 _PAGE = 512
 _CHANGES = f"""
@@ -24,7 +24,7 @@ def fold(db: Connection, past: Lineage, upto: int = NEWEST_REVISION) -> dict[str
     living: dict[str, Entry] = {}
     get = living.get
     for segment in reversed(past.upto(upto)):
-        for key, recorded in _changes(db, segment):
+        for key, recorded in changes(db, segment):
             entry = evolve(get(key), recorded)
             if entry is None:
                 living.pop(key, None)
@@ -40,7 +40,7 @@ def fold_runs(db: Connection) -> Iterator[tuple[Lineage, dict[str, Entry]]]:
         yield past, fold(db, past)
 
 
-def _changes(db: Connection, segment: Segment) -> Iterator[tuple[str, Recorded]]:
+def changes(db: Connection, segment: Segment) -> Iterator[tuple[str, Recorded]]:
     """The changes of a segment, without their text: `evolve` does not look at it."""
     after = segment.after
     while True:

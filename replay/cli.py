@@ -1,22 +1,27 @@
 """The command line, `turnlog`: its verbs, and how it ends.
 
-Exit codes: 0 fine (also for a diff with differences), 1 a check found something wrong (`verify`, `doctor`) or
-nothing (`bisect`), 2 usage or unreadable input, 130 after Ctrl-C. Whatever goes wrong is one line on standard
-error. Help must be quick, so rich, pydantic and sqlite_utils are imported where they are used.
+Exit codes: 0 fine (also for a diff with differences), 1 a check found something wrong (`verify`, `anchor`,
+`doctor`) or nothing (`bisect`), 2 usage or unreadable input, 130 after Ctrl-C, 143 after SIGTERM. Whatever
+goes wrong is one line on standard error. Help must be quick, so rich, pydantic and sqlite_utils are imported
+where they are used.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
-from typing import Any
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import click
 
 from .cli_changing import fork, restore
-from .cli_checking import doctor, verify
+from .cli_checking import anchor, doctor, verify
 from .cli_history import bisect, blame, diff, history
+from .cli_keeping import backup, rebuild, sweep
 from .cli_log import log
 from .cli_options import Refused
 from .cli_reading import runs, show, turns
@@ -25,7 +30,7 @@ from .cli_state import get, state
 from .cli_text import escaped
 from .cli_transfer import export, import_
 
-__all__ = ["turnlog"]
+__all__ = ["end_on_signals", "turnlog"]
 
 
 @click.command(short_help="Let a team of agents work on real files, and look into its memory.")
@@ -49,7 +54,8 @@ _SECTIONS: dict[str, list[click.Command]] = {
     "See what is there, now or then": [runs, turns, state, get, log, show],
     "Find out what happened": [diff, history, blame, bisect],
     "Go back, or try something else": [restore, fork],
-    "Check": [verify, doctor],
+    "Check": [verify, anchor, doctor],
+    "Keep": [backup, rebuild, sweep],
     "Take secrets out": [redact],
     "Move": [export, import_],
     "Try": [demo],
@@ -84,42 +90,74 @@ class CommandLine(click.Group):
         except click.UsageError as error:
             raise _usage(error, ctx) from error
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """What stands before the verb is read here, and help printed."""
+        with _failures():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb; whatever it raises becomes a line on standard error and an exit code."""
-        from ..eventlog import TurnlogError
-
-        if getattr(sys, "stdout", None) is None:
-            raise Failure("standard output is closed; there is nowhere to print to")
-        try:
+        with _failures():
+            if getattr(sys, "stdout", None) is None:
+                raise Failure("standard output is closed; there is nowhere to print to")
             try:
                 return super().invoke(ctx)
+            except click.UsageError as error:
+                raise _usage(error, ctx) from error
             finally:
                 sys.stdout.flush()  # here, where a full disk or a closed pipe can still be told
-        except click.UsageError as error:
-            raise _usage(error, ctx) from error
-        except (TurnlogError, Refused) as error:
-            raise Failure(error.message if isinstance(error, Refused) else str(error)) from error
-        except json.JSONDecodeError as error:
-            raise Failure(
-                f"the file holds JSON that cannot be read ({error}); `turnlog verify` finds where"
-            ) from error
-        except (OverflowError, RecursionError) as error:
-            raise Failure(
-                f"the file holds something that cannot be shown ({error}); `turnlog verify` finds where"
-            ) from error
-        except BrokenPipeError as error:
-            _forget_output()
-            before = error.__context__
-            raise click.exceptions.Exit(
-                before.exit_code if isinstance(before, click.exceptions.Exit) else 0
-            ) from None
-        except OSError as error:
-            _forget_output()
-            name = error.filename or "the output could not be written"
-            raise Failure(f"{name}: {error.strerror or error}") from error
-        except KeyboardInterrupt:
-            _forget_output()
-            raise click.exceptions.Exit(130) from None
+
+
+@contextmanager
+def _failures() -> Generator[None]:
+    """One way to end for each kind of failure in the block."""
+    try:
+        yield
+    except (click.exceptions.Exit, Failure):
+        raise
+    except Refused as error:
+        raise Failure(error.message) from error
+    except json.JSONDecodeError as error:
+        raise Failure(
+            f"the file holds JSON that cannot be read ({error}); `turnlog verify` finds where"
+        ) from error
+    except (OverflowError, RecursionError) as error:
+        raise Failure(
+            f"the file holds something that cannot be shown ({error}); `turnlog verify` finds where"
+        ) from error
+    except BrokenPipeError as error:
+        _forget_output()
+        before = error.__context__
+        raise click.exceptions.Exit(
+            before.exit_code if isinstance(before, click.exceptions.Exit) else 0
+        ) from None
+    except OSError as error:
+        _forget_output()
+        name = error.filename or "the output could not be written"
+        raise Failure(f"{name}: {error.strerror or error}") from error
+    except KeyboardInterrupt:
+        _forget_output()
+        raise click.exceptions.Exit(130) from None
+    except Exception as error:
+        from ..eventlog import TurnlogError
+
+        if isinstance(error, TurnlogError):
+            raise Failure(str(error)) from error
+        raise
+
+
+def end_on_signals() -> None:
+    """Let SIGTERM and SIGHUP end the process in good order: what was begun is removed; exit code 128 + n."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:  # else somebody has it ignored, as nohup does
+            signal.signal(number, _end)
+
+
+def _end(number: int, _: object) -> NoReturn:
+    _forget_output()  # a reader who does not read would else hold up the end
+    sys.exit(128 + number)
 
 
 class Failure(click.ClickException):
@@ -147,6 +185,7 @@ def turnlog() -> None:
 
     What a verb shows are tables on a terminal, plain aligned text in a pipe, and with --json one JSON object
     per line (all verbs but export and demo have it). Times are UTC. Control characters are shown as escapes.
+    Reading a log never changes it, but can leave an empty FILE-wal and a FILE-shm beside it, as SQLite does.
     """
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
 from datetime import UTC, datetime
+from typing import cast
 
 __all__ = ["counted", "cut", "escaped", "iso_time", "json_line", "short_time", "shown_value", "width_of"]
 
@@ -19,7 +21,8 @@ _ANY_UNSAFE = re.compile(f"[{_UNSAFE}]")
 _UNSAFE_IN_PROSE = re.compile(f"(?![\n\t])[{_UNSAFE}]")
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
-_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_to_ascii_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 def escaped(text: str, *, prose: bool = False) -> str:
@@ -35,11 +38,15 @@ def escaped(text: str, *, prose: bool = False) -> str:
 def json_line(value: object, *, ascii_only: bool = False) -> str:
     """One line of JSON, always valid UTF-8, and as harmless to a terminal as `escaped`.
 
-    Half an emoji is written as its `\\udXXX` escape. `value` consists of JSON types.
+    Half an emoji is written as its `\\udXXX` escape; a number that no float can hold, as a stored `1e400`, as
+    the text "Infinity". `value` consists of JSON types.
     """
-    if ascii_only:
-        return json.dumps(value, separators=(",", ":"))
-    return _ANY_UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], _to_json(value))
+    encode = _to_ascii_json if ascii_only else _to_json
+    try:
+        line = encode(value)
+    except ValueError:  # some float is not finite
+        line = encode(_finite(value))
+    return line if ascii_only else _ANY_UNSAFE.sub(lambda found: json.dumps(found[0])[1:-1], line)
 
 
 def shown_value(value: str, metadata: dict[str, object] | None) -> str:
@@ -49,7 +56,10 @@ def shown_value(value: str, metadata: dict[str, object] | None) -> str:
     decoded = decode_value(value, metadata)
     if isinstance(decoded, str) and decoded == value:
         return value or '""'
-    return _to_json(decoded)
+    try:
+        return _to_json(decoded)
+    except ValueError:  # a number in it is too large to be read and written again
+        return value
 
 
 def counted(number: int, one: str, many: str) -> str:
@@ -101,6 +111,17 @@ def cut(text: str, width: int, *, focus: int = 0, mark: str = "…") -> str:
     else:
         return head + body
     return head + body + mark
+
+
+def _finite(value: object) -> object:
+    """`value` with text in the place of floats that JSON cannot spell."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "Infinity" if value > 0 else "-Infinity" if value < 0 else "NaN"
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in cast("dict[str, object]", value).items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in cast("list[object]", value)]
+    return value
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["export", "import_"]
 
 _STEP = 256
+_SQLITE = b"SQLite format 3\0"
 
 
 @click.command(short_help="The runs as JSON lines, to standard output or a file.")
@@ -34,9 +35,10 @@ _STEP = 256
     "--output",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Write here; appears when it is complete.",
+    help="Write here, - being standard output; appears when it is complete.",
 )
-def export(db: str, run: str | None, output: Path | None) -> None:
+@click.option("--force", is_flag=True, help="Replace a file that is there already (but never a database).")
+def export(db: str, run: str | None, output: Path | None, force: bool) -> None:
     """Write every event as JSON lines in UTF-8, from which `turnlog import` makes the same log again.
 
     \b
@@ -45,8 +47,10 @@ def export(db: str, run: str | None, output: Path | None) -> None:
     """
     from ..eventlog.export import export_lines
 
-    if output is not None and output.exists() and Path(db).exists() and output.samefile(db):
-        raise Refused(f"{output} is the log itself; choose another file for the export")
+    if output == Path("-"):
+        output = None
+    if output is not None:
+        _refuse_taken(output, Path(db), force=force)
     with reading(db) as log:
         lines = export_lines(log, run)
         with _target(output) as target, progress("exporting", _size(log, run)) as done:
@@ -127,6 +131,21 @@ def _size(log: EventLog, run: str | None) -> int:
         return newest_position(log)
     head = log.head(run)
     return 0 if head is None else head.revision
+
+
+def _refuse_taken(output: Path, db: Path, *, force: bool) -> None:
+    """Refuse to write over what may be somebody's memory, or somebody's work."""
+    if not output.exists() or not output.is_file():
+        return
+    for ending in ("", "-wal", "-shm", "-journal"):
+        own = db.with_name(db.name + ending)
+        if own.exists() and output.samefile(own):  # and must not be opened but by SQLite
+            raise Refused(f"{output} is the log itself; choose another file for the export")
+    with output.open("rb") as there:
+        if there.read(len(_SQLITE)) == _SQLITE:
+            raise Refused(f"{output} is a SQLite database, maybe another log; choose another file")
+    if not force:
+        raise Refused(f"{output} is there already; choose another file, or give --force to replace it")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from turnlog.eventlog import (
         AdvanceTurn,
         BadAddress,
+        BadAnchor,
         BadImport,
         Busy,
         Clear,
@@ -76,6 +77,7 @@ __all__ = [
     "AsyncMemoryStore",
     "AsyncSharedMemory",
     "BadAddress",
+    "BadAnchor",
     "BadImport",
     "Busy",
     "Clear",

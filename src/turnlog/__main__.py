@@ -6,8 +6,9 @@ import sys
 def main() -> None:
     """Run the command line; ends the process."""
     try:
-        from turnlog.replay.cli import turnlog
+        from turnlog.replay.cli import end_on_signals, turnlog
 
+        end_on_signals()
         turnlog(prog_name="turnlog")
     except KeyboardInterrupt:  # before the command line was there to take it
         sys.exit(130)

@@ -24,6 +24,7 @@ PUBLIC = [
     "AsyncMemoryStore",
     "AsyncSharedMemory",
     "BadAddress",
+    "BadAnchor",
     "BadImport",
     "Busy",
     "Clear",

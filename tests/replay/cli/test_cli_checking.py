@@ -28,11 +28,13 @@ def test_verify_of_a_whole_log(cli: Cli, team: Path) -> None:
     done = cli("verify", team, "--json")
     assert done.code == 0
     head = cli("log", team, "--json", "--last", 1).records[0]["hash"]
+    uid = done.records[0]["heads"][0]["uid"]
+    assert len(uid) == 32
     assert done.records == [
         {
             "ok": True,
             "events": 10,
-            "heads": [{"run": "main", "revision": 10, "turn": 2, "hash": head}],
+            "heads": [{"run": "main", "uid": uid, "revision": 10, "turn": 2, "hash": head}],
             "problems": [],
         }
     ]
@@ -108,8 +110,8 @@ def test_doctor_of_a_healthy_log(cli: Cli, team: Path) -> None:
     """Everything about a new log is fine but, on some systems, the age of SQLite."""
     found, code = findings(cli, team)
     assert code == 0
-    expected = ["sqlite", "journal", "durability", "format", "size", "wal size", "free pages", "permissions"]
-    assert list(found) == [*expected, "schema", "projection", "integrity"]
+    expected = ["sqlite", "journal", "durability", "format", "size", "wal size", "free pages"]
+    assert list(found) == [*expected, "permissions", "folder", "schema", "projection", "integrity"]
     assert {record["level"] for name, record in found.items() if name != "sqlite"} == {"fine"}
     assert found["journal"]["value"] == "wal"
     assert found["permissions"]["value"] == "0600"

@@ -1,0 +1,213 @@
+"""Anchors: what a log had come to, kept where whoever can write the log cannot (docs/format.md, "Anchors").
+
+Nothing here reads a file or a log: lines are made, read back and held against each other, and an anchor
+against what a log is found to hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import NamedTuple, cast
+
+from ..eventlog import BadAnchor
+from ..eventlog.integrity import Problem
+
+__all__ = ["Anchor", "AnchoredHead", "Standing", "contradictions", "last_anchor", "line_of"]
+
+_KIND = "turnlog-anchor"
+_VERSION = 1
+_NO_LINE = "0" * 64
+_HEX = frozenset("0123456789abcdef")
+
+
+class AnchoredHead(NamedTuple):
+    """The newest event of a run when it was anchored. `hash` has 32 bytes."""
+
+    uid: str
+    name: str
+    revision: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """One line of an anchor file.
+
+    Attributes:
+        counter: 1 for the first line, one more for each that follows.
+        previous: hash of the line before, 64 hex digits.
+        anchored_at: UTC, ISO 8601; for people.
+        events: how many events the log had.
+        order: hash over the hashes of these events in the order of the file, 64 hex digits.
+        heads: the newest event of each run.
+    """
+
+    counter: int
+    previous: str
+    anchored_at: str
+    events: int
+    order: str
+    heads: tuple[AnchoredHead, ...]
+
+
+class Standing(NamedTuple):
+    """What a log is found to hold, as far as an anchor asks.
+
+    Attributes:
+        events: how many events it has.
+        order: `Anchor.order` over as many events as were anchored; None if it has fewer.
+        runs: by uid, the newest revision, and the hash at the one that was anchored, None if it is missing.
+    """
+
+    events: int
+    order: str | None
+    runs: Mapping[str, tuple[int, bytes | None]]
+
+
+def line_of(anchor: Anchor) -> bytes:
+    """The line that states `anchor`, its end included."""
+    heads = [head._asdict() | {"hash": head.hash.hex()} for head in anchor.heads]
+    facts = {
+        "kind": _KIND,
+        "version": _VERSION,
+        "counter": anchor.counter,
+        "previous": anchor.previous,
+        "anchored_at": anchor.anchored_at,
+        "events": anchor.events,
+        "order": anchor.order,
+        "heads": heads,
+    }
+    return json.dumps(facts, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def last_anchor(content: bytes, name: str) -> tuple[Anchor | None, str]:
+    """The last line of an anchor file, once all its lines have been found to follow each other.
+
+    Args:
+        content: the whole file.
+        name: what to call it in messages.
+
+    Returns:
+        The anchor, None if the file is empty; and the hash that the next line must state as `previous`.
+
+    Raises:
+        BadAnchor: the file was damaged or cut off; names the line.
+    """
+    previous, newest = _NO_LINE, None
+    lines = content.split(b"\n")
+    if lines.pop():
+        raise BadAnchor(
+            f"{name}, line {len(lines) + 1}: the line has no end: the file was cut off. If a power cut "
+            "interrupted `turnlog anchor` there, remove this line"
+        )
+    for number, line in enumerate(lines, start=1):
+        try:
+            anchor = _read(line)
+            _check_follows(newest, anchor, previous)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise BadAnchor(f"{name}, line {number}: the anchor file was damaged: {error}") from error
+        newest, previous = anchor, sha256(line).hexdigest()
+    return newest, previous
+
+
+def contradictions(anchor: Anchor, log: Standing) -> Iterator[Problem]:
+    """In what the log is not one that went on from `anchor`; nothing if it is."""
+    if anchor.heads and not any(head.uid in log.runs for head in anchor.heads):
+        yield Problem(f"anchor {anchor.counter} knows none of the runs in this log: it is of another log")
+        return
+    found = False
+    for head in anchor.heads:
+        what = _wrong_run(anchor, head, log)
+        if what is not None:
+            found = True
+            yield Problem(what, run=head.name)
+    if log.events < anchor.events:
+        found = True
+        yield Problem(f"there are {log.events} events, though anchor {anchor.counter} saw {anchor.events}")
+    if not found and log.order != anchor.order:
+        yield Problem(
+            f"up to position {anchor.events} the events are not in the order that anchor {anchor.counter} saw"
+        )
+
+
+def _wrong_run(anchor: Anchor, head: AnchoredHead, log: Standing) -> str | None:
+    if head.uid not in log.runs:
+        return f"is gone, though anchor {anchor.counter} saw its revision {head.revision}"
+    newest, there = log.runs[head.uid]
+    if newest < head.revision:
+        return (
+            f"ends at revision {newest}, though anchor {anchor.counter} saw revision {head.revision}: "
+            "its end was cut off, or an older copy of the log was put back"
+        )
+    if there != head.hash:
+        return (
+            f"revision {head.revision} is not the one that anchor {anchor.counter} saw: "
+            "its past was made anew"
+        )
+    return None
+
+
+def _read(line: bytes) -> Anchor:
+    facts = _members(json.loads(line))
+    if facts["kind"] != _KIND:
+        raise ValueError("it is no anchor")
+    if facts["version"] != _VERSION:
+        raise ValueError(f"anchors of version {facts['version']} are not known; upgrade turnlog")
+    heads = facts["heads"]
+    if not isinstance(heads, list):
+        raise TypeError("its heads are no list")
+    return Anchor(
+        _number(facts["counter"]),
+        _hex(facts["previous"], 64),
+        _text(facts["anchored_at"]),
+        _number(facts["events"]),
+        _hex(facts["order"], 64),
+        tuple(_head(_members(head)) for head in cast("list[object]", heads)),
+    )
+
+
+def _head(facts: Mapping[str, object]) -> AnchoredHead:
+    digest = bytes.fromhex(_hex(facts["hash"], 64))
+    return AnchoredHead(_hex(facts["uid"], 32), _text(facts["name"]), _number(facts["revision"]), digest)
+
+
+def _members(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r:.50} should be an object")
+    return cast("dict[str, object]", value)
+
+
+def _check_follows(before: Anchor | None, anchor: Anchor, previous: str) -> None:
+    """That a line goes on from the one before it."""
+    if anchor.previous != previous:
+        raise ValueError("the line before it was altered, or lines are missing")
+    if anchor.counter != (1 if before is None else before.counter + 1):
+        raise ValueError(f"its counter is {anchor.counter}")
+    if before is None:
+        return
+    revisions = {head.uid: head.revision for head in anchor.heads}
+    fallen = [head.name for head in before.heads if revisions.get(head.uid, 0) < head.revision]
+    if anchor.events < before.events or fallen:
+        raise ValueError("it says that the log had become shorter")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.50} should be text")
+    return value
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise TypeError(f"{value!r:.50} should be a whole number")
+    return value
+
+
+def _hex(value: object, digits: int) -> str:
+    text = _text(value)
+    if len(text) != digits or not _HEX.issuperset(text):
+        raise ValueError(f"{text!r:.80} should be {digits} lower-case hex digits")
+    return text
