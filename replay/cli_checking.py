@@ -153,6 +153,7 @@ def _verification_record(found: Verification) -> dict[str, object]:
     return against | {
         "ok": found.ok,
         "events": found.events,
+        "redacted": found.redacted,
         "heads": [
             {
                 "run": head.run,
