@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command line; ends the process."""
     try:
-        from turnlog.replay.cli import turnlog
+        from turnlog._command_line import turnlog
 
         turnlog(prog_name="turnlog")
     except KeyboardInterrupt:  # before the command line was there to take it
