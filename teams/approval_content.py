@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .shape import ABSENT, a_bool, a_choice, a_text, an_array, an_object
 
-__all__ = ["SCOPES", "check_content"]
+__all__ = ["PLAN_BOUNDARY", "SCOPES", "call_boundary", "check_content", "round_boundary"]
 
 SCOPES = ("plan", "task_round", "task_dispatch", "tool_call")
 """At which boundary of a run a reviewer is asked; the kind of a content is its scope."""
 
+PLAN_BOUNDARY = "coordinator-plan"
+"""The boundary of a plan; that of a task's dispatch is the task's id."""
+
 _TASK_TEXTS = ("id", "title", "description", "status", "createdAt", "updatedAt")
 _TOOL_TEXTS = ("toolName", "agentName", "taskId", "toolCallId")
+
+
+def round_boundary(completed: Iterable[str], following: Iterable[str]) -> str:
+    """The boundary between the round of tasks that ended and the one that follows, by their ids."""
+    return f"{','.join(completed)}->{','.join(following)}"
+
+
+def call_boundary(task_id: str, tool_call_id: str) -> str:
+    """The boundary of a tool call."""
+    return f"{task_id}:{tool_call_id}"
 
 
 def check_content(value: object, path: str) -> str:

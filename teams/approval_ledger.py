@@ -12,6 +12,7 @@ from .approval_decision import ApprovalDecision
 from .approval_record import ApprovalRecord
 from .approval_request import ApprovalRequest
 from .approval_steps import ApprovalSteps
+from .checkpoint_snapshot import CheckpointSnapshot
 
 __all__ = ["ApprovalLedger", "AsyncApprovalLedger"]
 
@@ -86,6 +87,21 @@ class ApprovalLedger:
         """
         return carry_out(self._steps.decide(request_id, request_hash, decision, reviewer, display_name))
 
+    def reconcile(self, snapshot: CheckpointSnapshot) -> list[ApprovalRecord]:
+        """Bring a checkpoint that is to be resumed and the ledger together; the records of what it waits for.
+
+        Every decision in the checkpoint must be the one kept here. A pending request that is missing here,
+        because the process died between saving the checkpoint and asking, is kept now.
+
+        Args:
+            snapshot: a loaded checkpoint.
+
+        Raises:
+            DurableApprovalError: `APPROVAL_INTEGRITY_ERROR`: a decision differs, or a record cannot be right;
+                `APPROVAL_CONFLICT`: a request differs. Nothing was written.
+        """
+        return carry_out(self._steps.reconcile(snapshot))
+
 
 class AsyncApprovalLedger:
     """The twin of `ApprovalLedger` for an `AsyncMemoryStore`: the same methods, to be awaited."""
@@ -115,3 +131,7 @@ class AsyncApprovalLedger:
         return await acarry_out(
             self._steps.decide(request_id, request_hash, decision, reviewer, display_name)
         )
+
+    async def reconcile(self, snapshot: CheckpointSnapshot) -> list[ApprovalRecord]:
+        """Bring a checkpoint and the ledger together; see `ApprovalLedger.reconcile`."""
+        return await acarry_out(self._steps.reconcile(snapshot))

@@ -18,9 +18,10 @@ from ..memory.reserved import APPROVAL_PREFIX
 from ..memory.steps import Steps
 from ..replay.cli_text import iso_time
 from .approval_decision import ApprovalDecision
-from .approval_error import DurableApprovalError, invalid
+from .approval_error import DurableApprovalError, altered, invalid
 from .approval_record import ApprovalRecord
 from .approval_request import ApprovalRequest
+from .checkpoint_snapshot import CheckpointSnapshot
 from .store_run import store_run
 
 __all__ = ["ApprovalSteps", "approval_key"]
@@ -60,10 +61,7 @@ class ApprovalSteps:
         existing = yield from self.get(request.id)
         if existing is not None and existing.request == request:
             return existing
-        raise DurableApprovalError(
-            "APPROVAL_CONFLICT",
-            f"request {request.id} exists already with other content, reason or time; nothing was written",
-        )
+        raise _differs(request)
 
     def get(self, request_id: str) -> Steps[ApprovalRecord | None]:
         """See `ApprovalLedger.get`."""
@@ -106,6 +104,27 @@ class ApprovalSteps:
             )
         return decided
 
+    def reconcile(self, snapshot: CheckpointSnapshot) -> Steps[list[ApprovalRecord]]:
+        """See `ApprovalLedger.reconcile`."""
+        for document in snapshot["approvalDecisions"]:
+            decision = ApprovalDecision.read(document)
+            record = yield from self.get(decision.request_id)
+            if record is None or record.decision != decision:
+                raise altered(
+                    f"the checkpoint says that request {decision.request_id} was {decision.decision} by "
+                    f"{decision.reviewer!r:.80}; that is not what is kept of it"
+                )
+        requests = [ApprovalRequest.read(document) for document in snapshot["pendingApprovals"]]
+        for request in requests:  # all of them before any is kept
+            record = yield from self.get(request.id)
+            if record is not None and record.request != request:
+                raise _differs(request)
+        records: list[ApprovalRecord] = []
+        for request in requests:
+            record = yield from self.ensure_request(request)
+            records += [record]
+        return records
+
     # -- inside
 
     def _read(self, key: str) -> Steps[str | None]:
@@ -137,6 +156,13 @@ class ApprovalSteps:
             command = CompareAndSet(key, expected, value, metadata)
             return (yield self._store.execute([command], agent=agent))[0]
         return (yield store.compare_and_set(key, expected, value, metadata))
+
+
+def _differs(request: ApprovalRequest) -> DurableApprovalError:
+    return DurableApprovalError(
+        "APPROVAL_CONFLICT",
+        f"request {request.id} exists already with another reason, time or member; nothing was written",
+    )
 
 
 def _metadata(request: ApprovalRequest) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Whatever is said to callers about an operation is said at the class that offers 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import iscoroutinefunction
 from typing import Any
 
 from ..eventlog import Busy, Write
@@ -77,6 +78,7 @@ class CheckpointSteps:
         """See `Checkpoint.save`."""
         more: dict[str, object] = {}
         if memory is not None:
+            _check_memory(memory, self._store)
             more = yield from self._memory_members(memory)
         elif self._run is not None:
             more = _place(self._run)
@@ -157,6 +159,13 @@ def _place(where: StoreRun) -> dict[str, object]:
 def _same_run(one: StoreRun | None, other: StoreRun | None) -> bool:
     """Whether two stores, though two objects, write to one run of one file."""
     return one is not None and other is not None and (one.log.path, one.run) == (other.log.path, other.run)
+
+
+def _check_memory(memory: object, store: MemoryStore | AsyncMemoryStore) -> None:
+    """Refuse what is no shared memory of the checkpoint's colour."""
+    wanted = AsyncSharedMemory if iscoroutinefunction(store.get) else SharedMemory
+    if not isinstance(memory, wanted):
+        raise TypeError(f"memory must be a {wanted.__name__}, not {type(memory).__name__}")
 
 
 def _check_run_id(run_id: str) -> str:

@@ -16,10 +16,8 @@ class StoreRun(NamedTuple):
     run: str
 
     def is_inherited(self, version: int | None) -> bool:
-        """Whether an entry of that version was written before the run was forked off: it is the parent's."""
-        if version is None or self.log.head(self.run) is None:
-            return False
-        if self.log.lineage(self.run).run.parent is None:
+        """Whether an entry of that version, which the run has, was written before the run was forked off."""
+        if version is None or self.log.lineage(self.run).run.parent is None:
             return False
         first = next(self.log.read(run=self.run, limit=1))
         return version < first.position

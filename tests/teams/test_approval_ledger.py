@@ -15,6 +15,7 @@ import pytest
 import turnlog
 from turnlog import ApprovalLedger, ApprovalRequest, AsyncApprovalLedger, DurableApprovalError, Timeline
 from turnlog.memory import AsyncInMemoryStore, EventSourcedStore, InMemoryStore, SharedMemory
+from turnlog.teams.approval_content import PLAN_BOUNDARY, call_boundary, round_boundary
 
 Make = Callable[..., ApprovalRequest]
 
@@ -260,6 +261,41 @@ def test_a_fork_does_not_inherit_approvals(log: turnlog.EventLog, make_request: 
     assert (here.state, there.state) == ("rejected", "approved" if decided else "pending")
     deeper = Timeline(log, "what-if").fork(run="deeper")
     assert ApprovalLedger(EventSourcedStore(log, deeper.run)).get(request.id) is None
+
+
+def test_a_checkpoint_and_the_ledger_are_reconciled(
+    desk: Any, golden: Callable[[str], Any], snapshot: Any
+) -> None:
+    """J12, J15: decisions must be those kept here; a request that got lost is kept again, as pending."""
+    assert code_of(lambda: desk.ledger.reconcile(snapshot)) == "APPROVAL_INTEGRITY_ERROR"
+    assert desk.store.list() == []
+    row = golden("approvals")["decided"]
+    desk.store.set(row["key"], row["value"], row["metadata"])
+    (record,) = desk.ledger.reconcile(snapshot)
+    assert record.state == "pending"
+    assert record.request.to_json() == snapshot["pendingApprovals"][0]
+    approve(desk.ledger, record.request)
+    assert [each.state for each in desk.ledger.reconcile(snapshot)] == ["approved"]
+    snapshot["approvalDecisions"][0]["decision"] = "rejected"
+    assert code_of(lambda: desk.ledger.reconcile(snapshot)) == "APPROVAL_INTEGRITY_ERROR"
+
+
+def test_a_pending_request_that_differs_from_the_ledgers(desk: Any, snapshot: Any) -> None:
+    """J6, J15: it is a conflict, found before any other is kept."""
+    content = {"kind": "plan", "continuation": "execute", "tasks": []}
+    other = ApprovalRequest.create(run_id="trip-42", scope="plan", boundary="p", content=content)
+    (pending,) = snapshot["pendingApprovals"]
+    desk.ledger.ensure_request(ApprovalRequest.read(pending | {"reason": "other"}))
+    snapshot |= {"approvalDecisions": [], "pendingApprovals": [other.to_json(), pending]}
+    assert code_of(lambda: desk.ledger.reconcile(snapshot)) == "APPROVAL_CONFLICT"
+    assert desk.ledger.get(other.id) is None
+
+
+def test_the_names_of_boundaries() -> None:
+    """J11: how plans, rounds and calls are named."""
+    assert PLAN_BOUNDARY == "coordinator-plan"
+    assert round_boundary(["a", "b"], ["c"]) == "a,b->c"
+    assert call_boundary("draft", "call-1") == "draft:call-1"
 
 
 def test_of_many_threads_one_decides(desk: Any, make_request: Make) -> None:

@@ -6,9 +6,12 @@ import copy
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from turnlog import ApprovalRequest, DurableApprovalError, TurnlogError
 from turnlog.teams import ApprovalDecision, ApprovalRecord
@@ -158,6 +161,24 @@ def value_at(document: Any, path: tuple[Any, ...]) -> Any:
     for name in path:
         document = document[name]
     return document
+
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "approvals.json"
+DECIDED = json.loads(GOLDEN.read_text("utf-8"))["decided"]
+WHOLE = json.loads(DECIDED["value"])
+
+
+@given(st.sampled_from(list(places(WHOLE))), st.text(max_size=3) | st.integers())
+def test_any_damage_is_read_as_it_is_or_told(path: tuple[Any, ...], value: Any) -> None:
+    """J5, J7: whatever one member is replaced by, the record says the same as before, or is refused."""
+    document = changed(WHOLE, path, value)
+    try:
+        record = ApprovalRecord.read(json.dumps(document), DECIDED["key"].partition("/")[2])
+    except DurableApprovalError as error:
+        assert error.code in (INTEGRITY, "APPROVAL_VALIDATION_ERROR")  # noqa: PT017 - some examples are read
+    else:
+        assert json.loads(record.document) == document
+        assert path in FREE or value == value_at(WHOLE, path)
 
 
 def test_an_empty_run_of_a_stored_request_is_a_validation_error(make_request: Make) -> None:

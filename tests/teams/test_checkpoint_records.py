@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import turnlog
 from turnlog import AsyncCheckpoint, BadCheckpoint, Checkpoint, TurnlogError
@@ -329,6 +331,39 @@ def test_every_member_that_is_checked(snapshot: dict[str, Any], path: Path_, exp
         assert f"{error.path} must be {error.expected}, found {error.found}" in str(error)
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def paths(value: Any, path: Path_ = ()) -> Iterator[Path_]:
+    """The path of every member and element inside `value`."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, inner in items:
+        yield (*path, name)
+        yield from paths(inner, (*path, name))
+
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "checkpoint-4.json"
+WHOLE = json.loads(json.loads(GOLDEN.read_text("utf-8"))["value"])
+
+
+@given(st.sampled_from([path for path in paths(WHOLE) if path != ("version",)]), JSON)
+def test_any_damage_is_loaded_whole_or_told(path: Path_, value: Any) -> None:
+    """H3, H5: whatever one member is replaced by, the record is loaded as it is, or refused with a place."""
+    document = changed(WHOLE, path, value)
+    store = InMemoryStore()
+    store.set("k", json.dumps(document))
+    try:
+        loaded = Checkpoint(store, key="k").load()
+    except BadCheckpoint as error:
+        assert "Infinity" in str(error) or error.path is not None  # noqa: PT017 - many examples load
+    else:
+        assert loaded == document
+
+
 def test_optional_members_may_be_missing(snapshot: dict[str, Any]) -> None:
     """H5, H7, H8: what is checked if it is there need not be there."""
     for path in OPTIONAL:
@@ -557,6 +592,15 @@ def test_the_twin_embeds_memory_too(log: turnlog.EventLog) -> None:
     assert (one["turnCount"], other["turnCount"]) == (1, 1)
     assert one["turnlog"] == other["turnlog"]
     assert "sharedMemory" not in other
+
+
+def test_memory_of_the_other_colour_is_refused() -> None:
+    """And what is no shared memory at all."""
+    for memory in (AsyncSharedMemory(), InMemoryStore()):
+        with pytest.raises(TypeError, match="memory must be a SharedMemory, not"):
+            Checkpoint(InMemoryStore()).save(minimal(), memory=memory)  # type: ignore[arg-type]
+    with Loop() as loop, pytest.raises(TypeError, match="memory must be a AsyncSharedMemory, not Shared"):
+        loop.run(AsyncCheckpoint(AsyncInMemoryStore()).save(minimal(), memory=SharedMemory()))  # type: ignore[arg-type]
 
 
 def test_a_key_outside_the_prefix_is_ordinary_memory(path: Path) -> None:
