@@ -15,7 +15,6 @@ from ..replay.cli_options import (
     exact_text,
     json_option,
     reading,
-    run_option,
     verdict,
     writing,
 )
@@ -53,7 +52,7 @@ class Declined(Failure):
 @database_argument
 @click.argument("verb", required=False, metavar="[show|decide", type=click.Choice(["show", "decide"]))
 @click.argument("ident", required=False, metavar="ID]", callback=exact_text)
-@run_option
+@click.option("--run", metavar="RUN", callback=exact_text, help="Only this run.")
 @click.option("--pending", is_flag=True, help="List only those nobody has decided.")
 @click.option("--approve", "decision", flag_value="approve", help="decide: let the run go on with it.")
 @click.option("--reject", "decision", flag_value="reject", help="decide: do not.")
@@ -67,8 +66,11 @@ def approvals(
     ident: str | None,
     run: str | None,
     pending: bool,
+    decision: Literal["approve", "reject"] | None,
+    who: str | None,
+    name: str | None,
+    stated: str | None,
     as_json: bool,
-    **decided: str | None,
 ) -> None:
     """List the approvals of every run, or of one; show one, with the exact content; or decide one.
 
@@ -81,38 +83,21 @@ def approvals(
     turnlog approvals team.db show apr_0123
     turnlog approvals team.db decide apr_0123 --approve --as eve --hash 4567
     """
-    decision = _asked(verb, ident, pending, decided)
     screen = Screen(as_json=as_json)
-    if ident is None:
-        _list(screen, db, run, pending=pending)
-    elif decision is None:
-        _show(screen, db, run, ident)
-    else:
-        _decide(screen, db, run, ident, decision)
-
-
-def _asked(
-    verb: str | None, ident: str | None, pending: bool, decided: dict[str, str | None]
-) -> Decided | None:
-    """The decision that is asked for, if one is.
-
-    Raises:
-        Refused: options that do not belong together.
-    """
     if verb is not None and ident is None:
         raise Refused(f"say which: turnlog approvals DB {verb} ID")
     if verb is not None and pending:
         raise Refused("--pending belongs to the list")
-    if verb != "decide":
-        if any(value is not None for value in decided.values()):
-            raise Refused("--approve, --reject, --as, --name and --hash belong to decide")
-        return None
-    decision, who = decided["decision"], decided["who"]
-    if decision is None:
-        raise Refused("say --approve or --reject")
-    if who is None:
-        raise Refused("say who decides, with --as")
-    return Decided("approve" if decision == "approve" else "reject", who, decided["name"], decided["stated"])
+    if verb != "decide" and (decision, who, name, stated) != (None, None, None, None):
+        raise Refused("--approve, --reject, --as, --name and --hash belong to decide")
+    if ident is None:
+        _list(screen, db, run, pending=pending)
+    elif verb == "show":
+        _show(screen, db, run, ident)
+    elif decision is None or who is None:
+        raise Refused("say --approve or --reject" if decision is None else "say who decides, with --as")
+    else:
+        _decide(screen, db, run, ident, Decided(decision, who, name, stated))
 
 
 def _show(screen: Screen, db: str, run: str | None, ident: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from ..replay.cli_options import database_argument, json_option, reading, run_option, verdict
+from ..replay.cli_options import database_argument, exact_text, json_option, reading, verdict
 from ..replay.cli_output import Cell, Column, Row, Screen
 from ..replay.cli_text import counted, iso_time
 
@@ -21,7 +21,7 @@ __all__ = ["checkpoints"]
 
 @click.command(short_help="Every checkpoint ever saved.")
 @database_argument
-@run_option
+@click.option("--run", metavar="RUN", callback=exact_text, help="Only this run and those it was forked from.")
 @json_option
 def checkpoints(db: str, run: str | None, as_json: bool) -> None:
     """List the checkpoints of every run, oldest first, or those of one run and of what it was forked from.
