@@ -81,7 +81,7 @@ class ApprovalRequest:
             run_id: the run; white space around it is dropped.
             scope: where in the run; `content["kind"]` says the same.
             boundary: a stable name of the place, as a task's id; white space around it is dropped.
-            content: what the reviewer is to see: a dict of JSON values. Its members are checked when it is kept.
+            content: what the reviewer is to see: a dict of JSON values; its members are checked later.
             reason: why it is asked; not part of the hash.
             requested_at: aware; None for now.
 

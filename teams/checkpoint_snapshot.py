@@ -173,17 +173,17 @@ def _scalar(value: object, path: str) -> str:
 
 def _check_approvals(document: Members) -> None:
     """Each approval is of this run, occurs once, and none is hidden in a task under way."""
-    # A request's run id is trimmed; the run's own need not be.
+    # `create` trims the run id of a request; the run's own, and those of others, need not be.
     run_id = cast("str", cast("Members", document["identity"])["runId"]).strip(SPACE)
 
     def check_request(value: object, path: str) -> str:
         request = read_request(value, path)
-        a_choice(request.run_id, f"{path}.runId", (run_id,))
+        a_choice(request.run_id.strip(SPACE), f"{path}.runId", (run_id,))
         return request.id
 
     def check_decision(value: object, path: str) -> str:
         decision = read_decision(value, path)
-        a_choice(decision.run_id, f"{path}.runId", (run_id,))
+        a_choice(decision.run_id.strip(SPACE), f"{path}.runId", (run_id,))
         return decision.request_id
 
     pending = an_array(document.get("pendingApprovals", ABSENT), "$.pendingApprovals")

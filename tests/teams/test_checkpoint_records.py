@@ -516,6 +516,9 @@ def test_a_run_id_with_white_space_around_it(snapshot: dict[str, Any]) -> None:
     """H10: unlike in the original, such a suspended run can be loaded, although its requests are trimmed."""
     snapshot["identity"]["runId"] = " trip-42\n"
     Checkpoint(InMemoryStore()).save(snapshot)
+    for document in (*snapshot["pendingApprovals"], *snapshot["approvalDecisions"]):
+        document["runId"] = " trip-42\n"  # as the original would have it
+    Checkpoint(InMemoryStore()).save(snapshot)
 
 
 # -- the memory
