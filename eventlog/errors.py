@@ -9,6 +9,8 @@ TurnlogError
 ├── BadAddress         a point of the past that cannot be read or was never reached (ValueError too)
 ├── BadImport          an export that cannot be read back as it was written (ValueError too)
 ├── BadAnchor          an anchor file that was damaged, or that this log contradicts (ValueError too)
+├── BadCheckpoint      (teams) a record that is no checkpoint, or cannot be resumed (ValueError too)
+├── DurableApprovalError (teams) an approval that cannot be asked for, read or decided (ValueError too)
 ├── Closed             the log was closed before
 ├── NotOurs            the file is not a turnlog file
 ├── TooNew             the file was written by a later version of turnlog

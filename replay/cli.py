@@ -30,7 +30,7 @@ from .cli_state import get, state
 from .cli_text import escaped
 from .cli_transfer import export, import_
 
-__all__ = ["end_on_signals", "turnlog"]
+__all__ = ["CommandLine", "Failure", "end_on_signals", "turnlog"]
 
 
 @click.command(short_help="Let a team of agents work on real files, and look into its memory.")
@@ -64,6 +64,12 @@ _SECTIONS: dict[str, list[click.Command]] = {
 
 class CommandLine(click.Group):
     """The group of all verbs: help in sections, and one way to end for each kind of failure."""
+
+    def add_section(self, title: str, commands: list[click.Command]) -> None:
+        """Add the verbs of a layer above, which cannot be known here."""
+        _SECTIONS[title] = commands
+        for command in commands:
+            self.add_command(command)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The verbs, in the order of the sections."""

@@ -50,14 +50,29 @@ if TYPE_CHECKING:
         acting_as,
     )
     from turnlog.replay import Timeline, redact
+    from turnlog.teams import (
+        ApprovalLedger,
+        ApprovalRequest,
+        AsyncApprovalLedger,
+        AsyncCheckpoint,
+        BadCheckpoint,
+        Checkpoint,
+        DurableApprovalError,
+    )
 else:
 
     def __getattr__(name: str) -> object:
         """A public name, or a part of the package."""
-        if name in ("eventlog", "memory", "projections", "replay"):
+        if name in ("eventlog", "memory", "projections", "replay", "teams"):
             return import_module(f"turnlog.{name}")
         if name in __all__:
-            for home in ("turnlog._open", "turnlog.eventlog", "turnlog.memory", "turnlog.replay"):
+            for home in (
+                "turnlog._open",
+                "turnlog.eventlog",
+                "turnlog.memory",
+                "turnlog.replay",
+                "turnlog.teams",
+            ):
                 module = import_module(home)
                 if name in module.__all__:
                     return globals().setdefault(name, getattr(module, name))
@@ -71,21 +86,28 @@ else:
 __all__ = [
     "AdvanceTurn",
     "AgentMemory",
+    "ApprovalLedger",
+    "ApprovalRequest",
     "AsyncAgentMemory",
+    "AsyncApprovalLedger",
+    "AsyncCheckpoint",
     "AsyncEventSourcedStore",
     "AsyncInMemoryStore",
     "AsyncMemoryStore",
     "AsyncSharedMemory",
     "BadAddress",
     "BadAnchor",
+    "BadCheckpoint",
     "BadImport",
     "Busy",
+    "Checkpoint",
     "Clear",
     "Closed",
     "CompareAndSet",
     "Conflict",
     "Corrupt",
     "Delete",
+    "DurableApprovalError",
     "EventLog",
     "EventSourcedStore",
     "InMemoryStore",

@@ -6,7 +6,8 @@ import sys
 def main() -> None:
     """Run the command line; ends the process."""
     try:
-        from turnlog.replay.cli import end_on_signals, turnlog
+        from turnlog._command_line import turnlog
+        from turnlog.replay.cli import end_on_signals
 
         end_on_signals()
         turnlog(prog_name="turnlog")

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FACE = ROOT / "src" / "turnlog"
 NO_LIBRARY = {"benchmarks", "build", "docs", "examples", "tests"}
 
-LAYERS = ("eventlog", "projections", "memory", "replay", "testing")
+LAYERS = ("eventlog", "projections", "memory", "replay", "teams", "testing")
 """The library's folders, lowest first: each may import itself and those before it."""
 
 

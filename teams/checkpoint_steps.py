@@ -1,0 +1,179 @@
+"""What a checkpoint decides: every operation, for `Checkpoint` and `AsyncCheckpoint` alike.
+
+Whatever is said to callers about an operation is said at the class that offers it; this is how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import iscoroutinefunction
+from typing import Any
+
+from ..eventlog import Busy, Write
+from ..eventlog.commands import exact_str
+from ..eventlog.jsonvalue import encode_json
+from ..memory.async_shared import AsyncSharedMemory
+from ..memory.contract import AsyncMemoryStore, MemoryStore
+from ..memory.entry import MemoryEntry
+from ..memory.javascript import javascript_json
+from ..memory.reserved import CHECKPOINT_PREFIX
+from ..memory.shared import SharedMemory
+from ..memory.snapshot import Snapshot
+from ..memory.steps import Steps
+from .canonical import parse_json
+from .checkpoint_error import BadCheckpoint
+from .checkpoint_snapshot import CheckpointSnapshot, LogPlace, check_snapshot, migrated
+from .shape import Malformed
+from .store_run import StoreRun, store_run
+
+__all__ = ["CheckpointSteps", "checkpoint_key", "read_checkpoint"]
+
+_LONGEST_RUN_ID = 128
+_ATTEMPTS = 100
+
+
+def checkpoint_key(run_id: str | None) -> str:
+    """Where the checkpoint of a run is kept; None or `""` is a run without a name."""
+    return f"{CHECKPOINT_PREFIX}{run_id}/latest" if run_id else f"{CHECKPOINT_PREFIX}latest"
+
+
+def read_checkpoint(text: str, key: str, run_id: str | None) -> CheckpointSnapshot:
+    """The checkpoint of any version that a store holds under `key`, as one of version 4.
+
+    Raises:
+        BadCheckpoint: it is not JSON or not a checkpoint; names the key and the place in the record.
+    """
+    try:
+        parsed = parse_json(text)
+    except ValueError as error:
+        raise BadCheckpoint(f"what is stored at {key!r:.200} is not valid JSON: {error}") from error
+    try:
+        check_snapshot(parsed)
+    except Malformed as error:
+        message = f"what is stored at {key!r:.200} is not a checkpoint snapshot"
+        raise BadCheckpoint.of(message, error) from error
+    return migrated(parsed, run_id)
+
+
+class CheckpointSteps:
+    """The operations on one store of either kind; see `turnlog.memory.steps` for how they are carried out.
+
+    Args:
+        store: a store that has passed `check_store`.
+        key: where to keep the checkpoint; None for the place of the run.
+        run_id: the run; None for the run of the log that the store writes to, if it does.
+    """
+
+    def __init__(self, store: MemoryStore | AsyncMemoryStore, key: str | None, run_id: str | None) -> None:
+        self._store = store
+        self._run = store_run(store)
+        if run_id is None and self._run is not None:
+            run_id = self._run.run
+        self.run_id = None if run_id is None else _check_run_id(run_id)
+        self.key = checkpoint_key(self.run_id) if key is None else exact_str("key", key)
+
+    def save(
+        self, snapshot: Mapping[str, object], memory: SharedMemory | AsyncSharedMemory | None
+    ) -> Steps[int | None]:
+        """See `Checkpoint.save`."""
+        more: dict[str, object] = {}
+        if memory is not None:
+            _check_memory(memory, self._store)
+            more = yield from self._memory_members(memory)
+        elif self._run is not None:
+            more = _place(self._run)
+        text, metadata = self._prepared(snapshot, more)
+        version = yield self._store.set(self.key, text, metadata)
+        return version if type(version) is int else None
+
+    def writing(self, snapshot: Mapping[str, object]) -> Write:
+        """See `Checkpoint.writing`."""
+        more = {} if self._run is None else _place(self._run)
+        text, metadata = self._prepared(snapshot, more)
+        return Write(self.key, text, metadata)
+
+    def load(self) -> Steps[CheckpointSnapshot | None]:
+        """See `Checkpoint.load`."""
+        entry: MemoryEntry | None = yield self._store.get(self.key)
+        return None if entry is None else read_checkpoint(entry.value, self.key, self.run_id)
+
+    def delete(self) -> Steps[None]:
+        """See `Checkpoint.delete`."""
+        yield self._store.delete(self.key)
+
+    # -- inside
+
+    def _prepared(
+        self, snapshot: Mapping[str, object], more: dict[str, object]
+    ) -> tuple[str, dict[str, Any]]:
+        """The text to store, and the metadata beside it; refused is what could not be loaded again."""
+        if not isinstance(snapshot, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"snapshot must be a dict, not {type(snapshot).__name__}")
+        # Where the log stood at another save is nothing that could be said of this one.
+        told = {name: item for name, item in snapshot.items() if name != "turnlog"}
+        document = parse_json(encode_json(told | more))
+        try:
+            check_snapshot(document)
+        except Malformed as error:
+            message = "this is not a checkpoint snapshot, and was not saved"
+            raise BadCheckpoint.of(message, error) from error
+        whole = migrated(document, self.run_id)
+        metadata = {
+            "namespace": "checkpoint",
+            "version": whole["version"],
+            "runId": whole["identity"]["runId"],
+            "createdAt": whole["createdAt"],
+        }
+        return javascript_json(whole), metadata
+
+    def _memory_members(self, memory: SharedMemory | AsyncSharedMemory) -> Steps[dict[str, object]]:
+        """What the checkpoint says of the memory: the turn, and the entries too if they are elsewhere."""
+        where = store_run(memory.store)
+        if memory.store is self._store or _same_run(where, self._run):
+            turn = memory.turn if isinstance(memory, SharedMemory) else (yield memory.get_turn())
+            return {"turnCount": turn} | ({} if where is None else _place(where))
+        for _ in range(_ATTEMPTS):
+            place = {} if where is None else _place(where)
+            snapshot: Snapshot = yield memory.snapshot()
+            if where is None or _place(where) == place:
+                return {"sharedMemory": snapshot, "turnCount": snapshot["turnCount"]} | place
+        raise Busy(f"the memory changed during each of {_ATTEMPTS} attempts to take a snapshot of it")
+
+
+def _place(where: StoreRun) -> dict[str, object]:
+    """The member that says where the run's head is; nothing while it has no event."""
+    head = where.log.head(where.run)
+    if head is None:
+        return {}
+    place: LogPlace = {
+        "run": where.run,
+        "uid": where.log.lineage(where.run).run.uid,
+        "position": head.position,
+        "revision": head.revision,
+        "turn": head.turn,
+        "head": head.hash.hex(),
+    }
+    return {"turnlog": place}
+
+
+def _same_run(one: StoreRun | None, other: StoreRun | None) -> bool:
+    """Whether two stores, though two objects, write to one run of one file."""
+    return one is not None and other is not None and (one.log.path, one.run) == (other.log.path, other.run)
+
+
+def _check_memory(memory: object, store: MemoryStore | AsyncMemoryStore) -> None:
+    """Refuse what is no shared memory of the checkpoint's colour."""
+    wanted = AsyncSharedMemory if iscoroutinefunction(store.get) else SharedMemory
+    if not isinstance(memory, wanted):
+        raise TypeError(f"memory must be a {wanted.__name__}, not {type(memory).__name__}")
+
+
+def _check_run_id(run_id: str) -> str:
+    text = exact_str("run_id", run_id)
+    length = len(text.encode("utf-16-le", "surrogatepass")) // 2
+    if length > _LONGEST_RUN_ID:
+        raise ValueError(
+            f"run_id has {length} characters (UTF-16); the limit is {_LONGEST_RUN_ID}. "
+            "Give a shorter one with run_id="
+        )
+    return text

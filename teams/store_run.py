@@ -1,0 +1,29 @@
+"""Whether a store keeps its entries in a run of a log: records then have a history, and a place in it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..eventlog import EventLog
+
+__all__ = ["StoreRun", "store_run"]
+
+
+class StoreRun(NamedTuple):
+    """The run of a log that a store writes to."""
+
+    log: EventLog
+    run: str
+
+    def is_inherited(self, version: int | None) -> bool:
+        """Whether an entry of that version, which the run has, was written before the run was forked off."""
+        if version is None or self.log.lineage(self.run).run.parent is None:
+            return False
+        first = next(self.log.read(run=self.run, limit=1))
+        return version < first.position
+
+
+def store_run(store: object) -> StoreRun | None:
+    """The run that `store` writes to, if it says so by `log` and `run`, as the stores on a log do."""
+    log, run = getattr(store, "log", None), getattr(store, "run", None)
+    return StoreRun(log, run) if isinstance(log, EventLog) and isinstance(run, str) else None
