@@ -22,6 +22,7 @@ from .events import (
     WriteRefused,
 )
 from .text import json_text, read_json, read_text, stored_text
+from .tuples import build
 
 __all__ = [
     "CODES",
@@ -186,7 +187,7 @@ def decode_change(row: tuple[Any, ...]) -> tuple[str, Recorded] | None:
             return None
     except (TypeError, ValueError) as error:
         raise _unreadable(position, error) from error
-    return name, Recorded(position, "", revision, 0, 0, None, None, at, event, b"")
+    return name, build(Recorded, (position, "", revision, 0, 0, None, None, at, event, b"", None))
 
 
 def _unreadable(position: int, error: Exception) -> Corrupt:

@@ -20,6 +20,7 @@ from .events import (
     TurnSet,
     WriteRefused,
 )
+from .tuples import build
 
 __all__ = ["evolve"]
 
@@ -37,7 +38,7 @@ def evolve(entry: Entry | None, recorded: Recorded) -> Entry | None:
                 born = entry.created_at
             revision = recorded.revision
             birth = revision if event.birth is None else event.birth
-            return Entry(event.key, recorded.position, revision, birth, born, event.expires_at_turn)
+            return build(Entry, (event.key, recorded.position, revision, birth, born, event.expires_at_turn))
         case EntryRestored():
             return Entry(
                 key=event.key,
