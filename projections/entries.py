@@ -11,10 +11,20 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..eventlog import Corrupt, Entry, EntryWritten, RunForked, Step
-from ..eventlog.driver import Connection, driver
-from ..eventlog.history import Present, entries_at, entry_at, event_position, present_at, present_of
+from ..eventlog.driver import Connection, Cursor, driver
+from ..eventlog.history import (
+    POINTERS,
+    Present,
+    entries_at,
+    entry_at,
+    event_position,
+    present_at,
+    present_of,
+)
 from ..eventlog.runs import NEWEST_REVISION, Lineage, Run, lineage, name_id
+from ..eventlog.schema import CHANGES
 from ..eventlog.text import read_text, stored_text
+from ..eventlog.tuples import build
 from .fold import fold_runs
 
 __all__ = ["EntriesProjection", "Stored", "read_birth", "read_entries", "read_entry"]
@@ -67,6 +77,17 @@ update entries set version = ?, content = ?, expires_at_turn = nullif(?, {_NO_TU
 """  # noqa: S608 - a constant only
 _DELETE = "delete from entries where run = ? and key = ?"
 
+_INHERIT = "insert into entries (run, key, version, content, birth, created_at, expires_at_turn)"
+_INHERIT_PRESENT = f"""
+{_INHERIT} select ?, key, version, content, birth, created_at, expires_at_turn from entries where run = ?
+"""  # noqa: S608 - constants only
+_INHERIT_PAST = f"{_INHERIT} select :fork, * from ({POINTERS})"  # noqa: S608 - constants only
+_NEWEST = "select max(revision) from events where run = ?"
+_CHANGED = f"""
+select 1 from events indexed by events_revision
+where run = ? and revision > ? and revision <= ? and {CHANGES} limit 1
+"""  # noqa: S608 - constants only
+
 _NAME = "entries"
 _VERSION = 1
 # Whether the table may be read, as part of the query that reads it, so that both are of the same moment.
@@ -96,7 +117,7 @@ left join names on names.text = ? and names.family = ?
 left join entries on entries.run = ? and entries.key = names.id
 """  # noqa: S608 - constants only
 _PAGE = f"""
-select {_IN_STEP}, names.text, {_COLUMNS}
+select {_IN_STEP}, {_COLUMNS}, names.text
 from entries
 join names on names.id = entries.key
 join events on events.position = entries.content
@@ -163,7 +184,7 @@ class EntriesProjection:
             return
         for step in steps:
             if type(step.recorded[0].event) is RunForked:
-                self._inherit(db, step.lineage)
+                self._inherit(db, step.lineage, steps)
         changed: dict[tuple[int, int], _Row | None] = {}
         for step in steps:
             run = step.lineage.run.id
@@ -185,20 +206,38 @@ class EntriesProjection:
         db.execute(_OVERWRITE, (position, position, expires_at_turn, step.lineage.run.id, key))
         return True
 
-    def _inherit(self, db: Connection, past: Lineage) -> None:
-        """A fork begins with its parent's living entries: pointers, no text."""
-        inherited = entries_at(db, past, past.run.fork_revision)
-        db.executemany(_UPSERT, [_inherited_row(db, past, entry) for entry in inherited])
+    def _inherit(self, db: Connection, past: Lineage, steps: Sequence[Step]) -> None:
+        """A fork begins with its parent's living entries: pointers, no text.
+
+        They are copied from the table where it has them as they were at the fork; else the history index
+        tells them, by one statement where no older ancestor is concerned.
+        """
+        fork, parents = past.run, past.upto(past.run.fork_revision)
+        if not parents:
+            return
+        parent = parents[0]
+        # No step has been taken in yet, so the table has the parent as it was before its first one.
+        known = [step.recorded[0].revision - 1 for step in steps if step.lineage.run.id == parent.run]
+        revision = known[0] if known else db.execute(_NEWEST, (parent.run,)).fetchone()[0]
+        changed = db.execute(_CHANGED, (parent.run, parent.upto, revision)).fetchone()
+        if revision >= parent.upto and changed is None:
+            db.execute(_INHERIT_PRESENT, (fork.id, parent.run))
+        elif len(parents) == 1:
+            db.execute(_INHERIT_PAST, {"fork": fork.id, "run": parent.run, "revision": parent.upto})
+        else:
+            inherited = entries_at(db, past, fork.fork_revision)
+            db.executemany(_UPSERT, [_inherited_row(db, past, entry) for entry in inherited])
 
 
-def read_entry(db: Connection, run: Run, key: str) -> Stored | None:
+def read_entry(cursor: Cursor, run: Run, key: str) -> Stored | None:
     """What `key` of `run` holds now, expired or not; None if nothing."""
-    rows = _rows(db, _ONE, (stored_text(key), run.family, run.id))
+    rows = _rows(cursor, _ONE, (stored_text(key), run.family, run.id))
     if rows is None:
+        db = cursor.connection
         present = present_of(db, lineage(db, run), key, NEWEST_REVISION)
         return None if present is None else _looked_up(present)
     row = rows[0]
-    return None if row[1] is None else _stored(run, (key, *row[1:]))
+    return None if row[1] is None else _stored(run, key, row)
 
 
 def read_entries(db: Connection, run: Run, after: int, limit: int) -> list[Stored]:
@@ -212,8 +251,8 @@ def read_entries(db: Connection, run: Run, after: int, limit: int) -> list[Store
         rows = None if ended is None else []
     if rows is None:
         found = present_at(db, lineage(db, run), NEWEST_REVISION)
-        return [_looked_up(present) for present in found if present.entry.birth > after]
-    return [_stored(run, row[1:]) for row in rows]
+        return [_looked_up(present) for present in found if present.birth > after]
+    return [_stored(run, read_text(row[-1]), row[:-1]) for row in rows]
 
 
 def read_birth(db: Connection, run: Run, key: str) -> int | None:
@@ -225,7 +264,7 @@ def read_birth(db: Connection, run: Run, key: str) -> int | None:
     return rows[0][1]
 
 
-def _rows(db: Connection, query: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]] | None:
+def _rows(db: Connection | Cursor, query: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]] | None:
     """What `query` finds; None if the table is behind the log, or not as this build makes it."""
     try:
         rows: list[tuple[Any, ...]] = db.execute(query, parameters).fetchall()
@@ -239,31 +278,17 @@ def _rows(db: Connection, query: str, parameters: tuple[Any, ...]) -> list[tuple
 
 def _looked_up(present: Present) -> Stored:
     """What the history index says, which is right at any time, and slower."""
-    entry, content = present
-    return Stored(
-        entry.key,
-        entry.version,
-        entry.birth,
-        entry.created_at,
-        entry.expires_at_turn,
-        content.value,
-        content.metadata,
-    )
+    key, version, _, birth, created_at, expires_at_turn, value, metadata = present
+    return build(Stored, (key, version, birth, created_at, expires_at_turn, value, metadata))
 
 
-def _stored(run: Run, row: tuple[Any, ...]) -> Stored:
-    key, version, birth, created_at, expires_at_turn, value, metadata = row
+def _stored(run: Run, key: str, row: tuple[Any, ...]) -> Stored:
+    """The entry of `key` that a row begins with after whether the table is in step: `_COLUMNS`."""
+    _, version, birth, created_at, expires_at_turn, value, metadata = row
     if value is None:
-        raise Corrupt(f"run {run.name!r}: key {read_text(key)!r} points to an event without a value")
-    return Stored(
-        key if type(key) is str else read_text(key),
-        version,
-        birth,
-        created_at,
-        expires_at_turn,
-        value if type(value) is str else read_text(value),
-        metadata,
-    )
+        raise Corrupt(f"run {run.name!r}: key {key!r} points to an event without a value")
+    text = value if type(value) is str else read_text(value)
+    return build(Stored, (key, version, birth, created_at, expires_at_turn, text, metadata))
 
 
 def _row(db: Connection, step: Step, key: int, entry: Entry) -> _Row:
