@@ -116,7 +116,7 @@ class Connections:
             self._reading_threads.remove(thread)
             db = cursor.connection
             if self._abandoned:
-                processes.keep([db])
+                processes.keep([cursor])
             elif self._closed or db.in_transaction:  # whoever borrows next must not see a past moment
                 db.close()
             elif error is None:
@@ -209,7 +209,7 @@ class Connections:
         self._database.renew()
         return True
 
-    def abandon(self) -> tuple[tuple[int, int], list[Connection]]:
+    def abandon(self) -> tuple[tuple[int, int], list[Connection | Cursor]]:
         """In a child, where the parent could not pause: never work again.
 
         Returns:
@@ -217,8 +217,8 @@ class Connections:
         """
         self._abandoned = True
         self._new_locks()
-        readers = [cursor.connection for cursor in self._readers]
-        inherited = readers if self._writer is None else [self._writer, *readers]
+        inherited: list[Connection | Cursor] = [*self._readers]
+        inherited += [] if self._writer is None else [self._writer]
         self._writer, self._readers = None, []
         return self._database.identity, inherited
 

@@ -170,7 +170,7 @@ class RunCheck:
         if not wanted <= self._names.keys():
             if len(self._names) > _KEPT_NAMES:
                 self._names = {None: self._names[None]}
-            missing = json.dumps(list(wanted - self._names.keys()))
+            missing = json.dumps([each for each in wanted if type(each) is int and each not in self._names])
             found = self._db.execute(_COMMITMENTS, (missing, self._run.family)).fetchall()
             self._names.update((ident, framed_commitment(commitment)) for ident, commitment in found)
 

@@ -35,6 +35,7 @@ class MemoryEntry:
     version: int | None = None
 
 
+_moment = lru_cache(maxsize=4096)(moment)  # entries are read again and again, and many were made together
 # A frozen dataclass sets its members by a detour, which takes longer than all the rest.
 _new = object.__new__
 _members = (
@@ -58,7 +59,7 @@ def entry_of(
     _set_key(entry, key)
     _set_value(entry, value)
     _set_metadata(entry, None if metadata is None else read_metadata(metadata))
-    _set_created_at(entry, moment(created_at))
+    _set_created_at(entry, _moment(created_at))
     _set_expires_at_turn(entry, expires_at_turn)
     _set_version(entry, version)
     return entry
