@@ -25,6 +25,7 @@ from .events import (
 )
 from .schema import shown_name
 from .text import json_text, read_json, read_text, stored_text
+from .tuples import build
 from .upcast import PAYLOAD_VERSIONS, upcast
 from .upcast import Payload as Versioned
 
@@ -215,7 +216,7 @@ def decode_change(row: tuple[Any, ...]) -> tuple[str, Recorded] | None:
             return None
     except (TypeError, ValueError) as error:
         raise _unreadable(position, error) from error
-    return name, Recorded(position, "", revision, 0, 0, None, None, at, event, b"")
+    return name, build(Recorded, (position, "", revision, 0, 0, None, None, at, event, b"", None))
 
 
 def _unreadable(position: int, error: Exception) -> Corrupt:

@@ -16,11 +16,12 @@ from .errors import Busy, Corrupt, NotOurs, OutcomeUnknown, StorageError, Turnlo
 
 if TYPE_CHECKING:
     Connection = sqlite3.Connection
+    Cursor = sqlite3.Cursor
     Error = sqlite3.Error
 else:
-    Connection = Error = object
+    Connection = Cursor = Error = object
 
-__all__ = ["Connection", "Error", "driver", "is_busy", "storage_error"]
+__all__ = ["Connection", "Cursor", "Error", "driver", "is_busy", "storage_error"]
 
 _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _NOTADB = 5, 6, 8, 10, 11, 13, 14, 26
 

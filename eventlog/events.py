@@ -37,6 +37,7 @@ __all__ = [
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FLOATS_ARE_EXACT = 2**42  # milliseconds: up to the year 2109 a float of seconds tells microseconds apart
 
 
 @final
@@ -227,4 +228,6 @@ class Recorded(NamedTuple):
 
 def moment(milliseconds: int) -> datetime:
     """Milliseconds since 1970 UTC as an aware UTC datetime."""
+    if 0 <= milliseconds < _FLOATS_ARE_EXACT:  # in half the time
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
     return _EPOCH + timedelta(0, 0, 0, milliseconds)

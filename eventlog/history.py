@@ -9,37 +9,59 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from operator import attrgetter, itemgetter
+from typing import Any, Literal, NamedTuple
 
-from .codec import ENTRY_DELETED
-from .driver import Connection
+from .codec import CODES, ENTRY_DELETED, REDACTED, REDACTED_METADATA
+from .driver import Connection, Cursor
 from .entry import Content, Entry
 from .errors import Corrupt
-from .runs import Lineage, name_id
-from .schema import CHANGES
+from .events import EntryWritten
+from .runs import NEWEST_REVISION, Lineage, name_id
+from .schema import CHANGES, TURN_MARKS, shown_name
 from .text import read_text, stored_text
+from .tuples import build
 
-__all__ = ["Present", "content_at", "entries_at", "entry_at", "event_position", "present_at", "present_of"]
+__all__ = [
+    "POINTERS",
+    "Present",
+    "content_at",
+    "entries_at",
+    "entry_at",
+    "event_position",
+    "newest_changes",
+    "present_at",
+    "present_in_turn",
+    "present_of",
+    "versions_at",
+]
 
 
 class Present(NamedTuple):
-    """A living entry with its text."""
+    """A living entry (see `Entry`) with its text; `metadata` is JSON text."""
 
-    entry: Entry
-    content: Content
+    key: str
+    version: int
+    content: int
+    birth: int
+    created_at: int
+    expires_at_turn: int | None
+    value: str
+    metadata: str | None
 
 
 # What a change says of its key: the entry's columns, as far as this run itself knows them. The birth may lie
 # in an ancestor, and so may the content of a restored entry; those two are then looked up there.
-_STATE = """
-e.type, names.text, e.position, coalesce(e.content, e.revision), coalesce(e.birth, e.revision),
-    case when e.birth is null or e.created_at is not null
-        then coalesce(e.created_at, e.recorded_at) else coalesce(b.created_at, b.recorded_at) end,
-    e.expires_at_turn
+_CREATED_AT = """
+case when e.birth is null or e.created_at is not null
+    then coalesce(e.created_at, e.recorded_at) else coalesce(b.created_at, b.recorded_at) end
 """
-_TEXT = "case when e.content is null then e.value end, e.metadata, agents.text"
+_STATE = f"""
+e.type, {shown_name("names")}, e.position, coalesce(e.content, e.revision), coalesce(e.birth, e.revision),
+    {_CREATED_AT}, e.expires_at_turn
+"""
+_TEXT = "case when e.content is null then e.value end, e.metadata"
 _BORN = "left join events b on b.run = e.run and b.revision = e.birth"
-_AGENT = "left join names agents on agents.id = e.agent"
 
 _NEWEST_CHANGE = f"""
 select {_STATE} from events e join names on names.id = e.key {_BORN}
@@ -56,40 +78,85 @@ join events e on e.position = (
     select position from events where run = ? and key = names.id and revision <= ? and {CHANGES}
     order by revision desc limit 1
 )
-{_BORN} {_AGENT}
+{_BORN}
 where names.text = ? and names.family = ?
 """  # noqa: S608 - constants only
 
-_NEWEST_CHANGES = f"""
-with recursive keys (key) as ({{keys}})
-select {{columns}}
-from keys
-join names on names.id = keys.key
-join events e on e.position = (
+# What a key held at the end of the latest visit to a turn that began in this run; no row if none did.
+_NEWEST_IN_TURN = f"""
+select {_STATE}, {_TEXT}
+from (
+    select revision from events
+    where run = ?1 and turn = ?2 and revision > ?3 and {TURN_MARKS} order by revision desc limit 1
+) visit
+left join names on names.text = ?4 and names.family = ?5
+left join events e on e.position = (
     select position from events
-    where run = :run and key = keys.key and revision <= :revision and {CHANGES}
+    where run = ?1 and key = names.id and {CHANGES} and revision <= coalesce((
+        select min(revision) - 1 from events where run = ?1 and revision > visit.revision and {TURN_MARKS}
+    ), {NEWEST_REVISION})
     order by revision desc limit 1
 )
-{_BORN} {{joins}}
-where keys.key is not null
+{_BORN}
 """  # noqa: S608 - constants only
-# A loose index scan: one seek finds the next key, a second one its newest change.
+
+_NEWEST_POSITION = f"""
+select position from events where run = :run and key = {{key}} and revision <= :revision and {CHANGES}
+order by revision desc limit 1
+"""  # noqa: S608 - constants only
+# A loose index scan: a seek for each key. Names are numbered one after the other, so the number that follows
+# is tried first, and the next key is searched only where it turns out to be none.
+_NEXT_KEY = f"""
+case when changes.position is not null then changes.key + 1 else (
+    select key from events where run = :run and key > changes.key and {CHANGES} order by key limit 1
+) end
+"""  # noqa: S608 - constants only
 _EVERY_KEY = f"""
-select min(key) from events where run = :run and {CHANGES}
-union all
-select (select min(key) from events where run = :run and key > keys.key and {CHANGES})
-from keys where keys.key is not null
+with recursive changes (key, position) as (
+    select 0, null
+    union all
+    select {_NEXT_KEY}, ({_NEWEST_POSITION.format(key=f"({_NEXT_KEY})")})
+    from changes where changes.key is not null
+)
 """  # noqa: S608 - constants only
-_GIVEN_KEYS = "select value from json_each(:keys)"
-_ENTRIES = _NEWEST_CHANGES.format(keys=_EVERY_KEY, columns=_STATE, joins="")
-_PRESENT = _NEWEST_CHANGES.format(keys=_EVERY_KEY, columns=f"{_STATE}, {_TEXT}", joins=_AGENT)
-_PRESENT_OF = _NEWEST_CHANGES.format(keys=_GIVEN_KEYS, columns=f"{_STATE}, {_TEXT}", joins=_AGENT)
+_GIVEN_KEYS = f"""
+with changes (key, position) as (
+    select asked.value, ({_NEWEST_POSITION.format(key="asked.value")}) from json_each(:keys) asked
+)
+"""  # noqa: S608 - constants only
+_OF_CHANGES = """
+from changes
+cross join events e on e.position = changes.position
+cross join names on names.id = changes.key
+"""
+_ENTRIES = f"{_EVERY_KEY} select {_STATE} {_OF_CHANGES} {_BORN}"
+_PRESENT = f"{_EVERY_KEY} select {_STATE}, {_TEXT} {_OF_CHANGES} {_BORN}"
+_PRESENT_OF = f"{_GIVEN_KEYS} select {_STATE}, {_TEXT} {_OF_CHANGES} {_BORN}"
+# Sorted here, since that lets SQLite find all rows before the first of them becomes Python's.
+_VERSIONS = f"""
+{_EVERY_KEY}
+select e.type, {shown_name("names")}, e.position, e.expires_at_turn, coalesce(e.birth, e.revision)
+{_OF_CHANGES} order by 5
+"""
+POINTERS = f"""
+{_EVERY_KEY}
+select changes.key, e.position, case when e.content is null then e.position else (
+    select position from events where run = e.run and revision = e.content
+) end, coalesce(e.birth, e.revision), {_CREATED_AT}, e.expires_at_turn
+from changes cross join events e on e.position = changes.position {_BORN}
+where e.type <> {ENTRY_DELETED}
+"""  # noqa: S608 - constants only
+"""For each entry that lives right after `:revision` of `:run`, which is no fork: the number of its key, its
+version, the position of its content, its birth, when that was, and its expiry."""
+
+_CHANGES = f"{_EVERY_KEY} select key, position from changes where position is not null"  # noqa: S608 - constants only
 
 _BIRTH = "select coalesce(created_at, recorded_at) from events where run = ? and revision = ?"
-_CONTENT = """
-select value, metadata, (select text from names where names.id = events.agent) from events
-where run = ? and revision = ?
-"""
+_CONTENT = f"""
+select value, metadata, (select {shown_name("names")} from names where names.id = events.agent),
+    salt is null and type = {CODES[EntryWritten]}
+from events where run = ? and revision = ?
+"""  # noqa: S608 - constants only
 _POSITION = "select position from events where run = ? and revision = ?"
 
 
@@ -107,8 +174,8 @@ def entry_at(db: Connection, lineage: Lineage, key: str, revision: int) -> Entry
 
 def entries_at(db: Connection, lineage: Lineage, revision: int) -> list[Entry]:
     """Every living entry right after `revision`, in birth order; expired ones included."""
-    found = [_entry(db, lineage, row) for row in _newest_changes(db, _ENTRIES, lineage, revision)]
-    found.sort(key=lambda entry: entry.birth)
+    found = [_entry(db, lineage, row) for row in _newest_rows(db, _ENTRIES, lineage, revision)]
+    found.sort(key=attrgetter("birth"))
     return found
 
 
@@ -127,11 +194,55 @@ def present_at(
 ) -> list[Present]:
     """`entries_at`, each with its text; with `keys`, only those with these numbers in `names`."""
     if keys is None:
-        rows = _newest_changes(db, _PRESENT, lineage, revision)
+        rows = _newest_rows(db, _PRESENT, lineage, revision)
     else:
-        rows = _newest_changes(db, _PRESENT_OF, lineage, revision, keys=json.dumps(list(keys)))
-    found = [_present(db, lineage, row) for row in rows]
-    found.sort(key=lambda present: present.entry.birth)
+        rows = _newest_rows(db, _PRESENT_OF, lineage, revision, keys=json.dumps(list(keys)))
+    found = [
+        build(Present, row[1:])
+        if type(row[1]) is type(row[7]) is str and row[5] is not None
+        else _present(db, lineage, row)
+        for row in rows
+    ]
+    found.sort(key=attrgetter("birth"))
+    return found
+
+
+def present_in_turn(
+    cursor: Cursor, lineage: Lineage, turn: int, key: str
+) -> tuple[Literal[True], Present | None] | tuple[Literal[False], None]:
+    """What `key` held at the end of the latest visit to `turn`, by one query: whether it tells, and what.
+
+    It does not tell where that visit, or the key's newest change before its end, lies in an ancestor.
+    """
+    run, after, _ = lineage.segments[0]
+    family = lineage.run.family
+    rows = cursor.execute(_NEWEST_IN_TURN, (run, turn, after, stored_text(key), family)).fetchall()
+    if not rows:
+        return False, None
+    row = rows[0]
+    if row[0] is None and len(lineage.segments) > 1:
+        return False, None
+    living = row[0] is not None and row[0] != ENTRY_DELETED
+    return True, _present(cursor.connection, lineage, row) if living else None
+
+
+def versions_at(db: Connection, lineage: Lineage, revision: int, turn: int) -> dict[str, int]:
+    """Key and version of `entries_at`, in its order, but for those that had expired at `turn`."""
+    rows = _newest_rows(db, _VERSIONS, lineage, revision)
+    if len(lineage.segments) > 1:
+        rows.sort(key=itemgetter(4))
+    return {
+        name if type(name) is str else read_text(name): position
+        for _, name, position, expires_at_turn, _ in rows
+        if expires_at_turn is None or turn < expires_at_turn
+    }
+
+
+def newest_changes(db: Connection, lineage: Lineage, revision: int) -> dict[int, int]:
+    """Position of each key's newest change up to `revision`; keys by their number, ended ones included."""
+    found: dict[int, int] = {}
+    for segment in reversed(lineage.upto(revision)):  # oldest first: what is newer takes its place
+        found.update(db.execute(_CHANGES, {"run": segment.run, "revision": segment.upto}).fetchall())
     return found
 
 
@@ -142,9 +253,11 @@ def content_at(db: Connection, lineage: Lineage, revision: int) -> Content:
         Corrupt: there is none.
     """
     row = _row(db, _CONTENT, lineage, revision)
-    if row is None or row[0] is None:
+    if row is None or (row[0] is None and not row[3]):
         raise Corrupt(f"run {lineage.run.name!r}: revision {revision} should hold a value, but does not")
-    value, metadata, agent = row
+    value, metadata, agent, erased = row
+    if erased:
+        value, metadata = REDACTED, REDACTED_METADATA
     return Content(read_text(value), metadata, None if agent is None else read_text(agent))
 
 
@@ -162,7 +275,7 @@ def event_position(db: Connection, lineage: Lineage, revision: int) -> int:
     return row[0]
 
 
-def _newest_changes(
+def _newest_rows(
     db: Connection, query: str, lineage: Lineage, revision: int, **more: str
 ) -> list[tuple[Any, ...]]:
     """For each key that lives right after `revision` the row of its newest change."""
@@ -178,12 +291,10 @@ def _newest_changes(
 
 
 def _present(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Present:
-    entry = _entry(db, lineage, row)
-    value, metadata, agent = row[7:]
+    entry, value, metadata = _entry(db, lineage, row), row[7], row[8]
     if value is None:
-        return Present(entry, content_at(db, lineage, entry.content))
-    text = value if type(value) is str else read_text(value)
-    return Present(entry, Content(text, metadata, None if agent is None else read_text(agent)))
+        value, metadata, _ = content_at(db, lineage, entry.content)
+    return build(Present, (*entry, value if type(value) is str else read_text(value), metadata))
 
 
 def _entry(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Entry:
@@ -196,7 +307,7 @@ def _entry(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Entry:
                 f"run {lineage.run.name!r}: key {key!r} began at revision {birth}, which is missing"
             )
         created_at = born[0]
-    return Entry(key, position, content, birth, created_at, expires_at_turn)
+    return build(Entry, (key, position, content, birth, created_at, expires_at_turn))
 
 
 def _row(db: Connection, query: str, lineage: Lineage, revision: int) -> Any:

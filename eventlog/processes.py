@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Protocol
 from weakref import WeakSet
 
-from .driver import Connection
+from .driver import Connection, Cursor
 
 __all__ = ["forget", "is_inherited", "keep", "opening", "refusal", "watch"]
 
@@ -48,7 +48,7 @@ class Pausable(Protocol):
         """In a child: work as if new, if it was paused; whether it was."""
         ...
 
-    def abandon(self) -> tuple[tuple[int, int], list[Connection]]:
+    def abandon(self) -> tuple[tuple[int, int], list[Connection | Cursor]]:
         """Never work again; device and inode of the file, and the connections to be kept."""
         ...
 
@@ -56,7 +56,7 @@ class Pausable(Protocol):
 _open: WeakSet[Pausable] = WeakSet()
 _opening: dict[opening, None] = {}
 _inherited_files: set[tuple[int, int]] = set()
-_kept: list[Connection] = []
+_kept: list[Connection | Cursor] = []  # a cursor keeps its connection
 # Guards the first two. A fork holds it to its end, so that nothing is opened after everything was closed. It
 # can be had again by the thread that has it: another hook of the fork may open a log, or close one.
 _guard = threading.RLock()
@@ -106,7 +106,7 @@ def forget(log: Pausable) -> None:
         _open.discard(log)
 
 
-def keep(connections: Iterable[Connection]) -> None:
+def keep(connections: Iterable[Connection | Cursor]) -> None:
     """Keep inherited connections for ever, since they must not be closed."""
     _kept.extend(connections)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, cast
 
-from .chain import SALT_SIZE, content_commitment, event_hash, framed_commitment
+from .chain import SALT_SIZE, content_commitment, event_hash, framed_commitment, written_hash
 from .driver import Connection, driver
 from .errors import Corrupt
 from .limits import MAX_TURN
@@ -32,6 +33,7 @@ _Row = tuple[Any, ...]  # what _ROWS reads
 
 _PAGE = 512
 _KEPT_METADATA = 10_000
+_KEPT_NAMES = 20_000
 
 _WRITTEN, _DELETED, _PUT_BACK = 1, 2, 3
 _FORKED, _ADVANCED, _TURN_SET, _RESTORED = 10, 11, 12, 13
@@ -64,21 +66,14 @@ _SHAPES = {
 _ONCE = ("salt", "detail", "idempotency_key")  # what an event has in any case if it has an idempotency key
 _ERASED = ("value", "metadata", "salt")
 
-# A name that is missing, or another family's, is NULL in the join; `lost` tells that from a column not given.
 _ROWS = f"""
-select e.revision, e.position, e.batch, e.turn, e.type, e.payload, e.key,
-    k.commitment, a.commitment, c.commitment,
-    (e.key is null) <> (k.id is null) or (e.agent is null) <> (a.id is null)
-        or (e.activity is null) <> (c.id is null) as lost,
-    e.value, e.encoding, e.metadata, e.salt, e.content, e.expires_at_turn, e.birth, e.created_at, e.detail,
-    e.recorded_at, e.idempotency_key, e.hash
-from events e
-left join names k on k.id = e.key and k.family = ?1
-left join names a on a.id = e.agent and a.family = ?1
-left join names c on c.id = e.activity and c.family = ?1
-where e.run = ?2 and e.revision > ?3
-order by e.revision limit {_PAGE}
+select revision, position, batch, turn, type, payload, key, agent, activity, value, encoding, metadata, salt,
+    content, expires_at_turn, birth, created_at, detail, recorded_at, idempotency_key, hash
+from events where run = ? and revision > ? order by revision limit {_PAGE}
 """  # noqa: S608 - constants only
+_COMMITMENTS = """
+select id, commitment from names where id in (select value from json_each(?)) and family = ?
+"""
 _NEXT = "select position from events where run = ? and revision > ? order by revision limit 1"
 _PLACE = "select position, turn from events where run = ? and revision = ?"
 _LIFE = f"""
@@ -117,8 +112,8 @@ class RunCheck:
         self._db = db
         self._past = past
         self._run = past.run
-        self._shapes: set[tuple[int | bool, ...]] = set()  # those that were found right
-        self._metadata: set[str] = set()  # likewise; most repeat
+        self._metadata: set[str] = set()  # those that were found right; most repeat
+        self._names: dict[int | None, bytes] = {None: framed_commitment(None)}  # as fields of the frame
         self._erased = erased_contents(db, self._run.id)
         self._lives: dict[int, int | None] = {}  # birth of each key's life; None for a key that is deleted
         self._hash = genesis(db, self._run.id)
@@ -136,6 +131,7 @@ class RunCheck:
         """
         while True:
             rows, readable = self._rows()
+            self._learn_names(rows)
             for row in rows:
                 self._check(row)
             if not readable:
@@ -157,15 +153,27 @@ class RunCheck:
 
     def _rows(self) -> tuple[list[_Row], bool]:
         """The next page, and whether it could be read to its end."""
-        rows: list[_Row] = []
+        place = (self._run.id, self._revision)
         try:
-            for row in self._db.execute(_ROWS, (self._run.family, self._run.id, self._revision)):
-                rows.append(row)  # noqa: PERF402 - those before one that cannot be decoded count
+            return self._db.execute(_ROWS, place).fetchall(), True
         except driver().OperationalError as error:
             if getattr(error, "sqlite_errorcode", None) is not None:
                 raise
-            return rows, False  # the driver could not make a str of what SQLite gave
-        return rows, True
+        rows: list[_Row] = []
+        with suppress(driver().OperationalError):  # the driver could not make a str of what SQLite gave
+            for row in self._db.execute(_ROWS, place):
+                rows.append(row)  # noqa: PERF402 - those before one that cannot be decoded count
+        return rows, False
+
+    def _learn_names(self, rows: list[_Row]) -> None:
+        """Look up the commitments of the names that a page has."""
+        wanted = {row[6] for row in rows} | {row[7] for row in rows} | {row[8] for row in rows}
+        if not wanted <= self._names.keys():
+            if len(self._names) > _KEPT_NAMES:
+                self._names = {None: self._names[None]}
+            missing = json.dumps([each for each in wanted if type(each) is int and each not in self._names])
+            found = self._db.execute(_COMMITMENTS, (missing, self._run.family)).fetchall()
+            self._names.update((ident, framed_commitment(commitment)) for ident, commitment in found)
 
     def _stop(self, what: str) -> None:
         """The event that follows those checked is wrong."""
@@ -187,25 +195,25 @@ class RunCheck:
 
     def _check_columns(self, row: _Row) -> None:
         """What can be said of an event without its past."""
-        _, position, _, _, kind, payload, key, _, _, _, lost, value, encoding, metadata, salt, *rest = row
-        content, expiry, birth, created_at, detail, at, idempotency, _ = rest
-        shape = (
-            kind,
-            row[0] in self._erased,
-            key is None,
-            value is None,
-            metadata is None,
-            salt is None,
-            content is None,
-            expiry is None,
-            birth is None,
-            created_at is None,
-            detail is None,
-            idempotency is None,
-        )
-        if shape not in self._shapes:
-            self._check_shape(position, shape)
-        if lost:
+        revision, position, _, _, kind, payload, key, agent, activity, value, encoding, metadata, salt = row[
+            :13
+        ]
+        erased = revision in self._erased
+        content, expiry, birth, created_at, detail, at, idempotency, _ = row[13:]
+        if (
+            kind != _WRITTEN
+            or not content is detail is idempotency is None
+            or key is None
+            or value is None
+            or salt is None
+            or erased
+        ):  # all but an entry written that has the columns it must have
+            given = (
+                key, value, metadata, salt, content, expiry, birth, created_at, detail, idempotency
+            )  # fmt: skip
+            self._check_shape(position, kind, given, erased=erased)
+        names = self._names
+        if key not in names or agent not in names or activity not in names:
             raise WrongEvent(position, "names a key, agent or activity that its family lacks")
         if not 1 <= payload <= PAYLOAD_VERSIONS[kind] or encoding != 0:
             raise WrongEvent(position, f"payload {payload} with encoding {encoding} is unknown")
@@ -224,7 +232,7 @@ class RunCheck:
 
     def _check_place(self, row: _Row) -> None:
         """What can be said of an event by those before it."""
-        revision, position, batch, turn, kind, *_, detail, _, _, _ = row
+        revision, position, batch, turn, kind, detail = *row[:5], row[17]
         if revision != self._revision + 1:
             raise WrongEvent(position, f"revision {self._revision + 1} is missing; {revision} follows")
         if position <= self._position:
@@ -244,9 +252,18 @@ class RunCheck:
 
     def _computed(self, row: _Row) -> bytes:
         """The hash that an event must have."""
-        revision, _, batch, turn, kind, payload, _, key, agent, activity, _, value, encoding, *rest = row
-        metadata, salt, content, expiry, birth, created_at, detail, at, idempotency, _ = rest
+        revision, _, batch, turn, kind, payload, key, agent, activity, value, encoding, metadata = row[:12]
+        salt, content, expiry, birth, created_at, detail, at, idempotency, _ = row[12:]
+        names = self._names
         committed = self._erased.get(revision) if salt is None else content_commitment(salt, value, metadata)
+        usual = (
+            kind == payload == _WRITTEN
+            and encoding == 0
+            and content is expiry is created_at is detail is None
+        )
+        if usual and committed is not None:
+            who = (names[key], names[agent], names[activity])
+            return written_hash(self._hash, revision, batch, turn, *who, committed, birth, at)
         return event_hash(
             self._hash,
             revision,
@@ -254,9 +271,9 @@ class RunCheck:
             turn,
             kind,
             payload,
-            framed_commitment(key),
-            framed_commitment(agent),
-            framed_commitment(activity),
+            names[key],
+            names[agent],
+            names[activity],
             committed,
             encoding,
             content,
@@ -268,25 +285,23 @@ class RunCheck:
             idempotency,
         )
 
-    def _check_shape(self, position: int, shape: tuple[int | bool, ...]) -> None:
+    def _check_shape(self, position: int, kind: int, given: tuple[object, ...], *, erased: bool) -> None:
         """That an event has the columns of its type, and no other: no hash of its type would cover those."""
-        kind, erased, *absent = shape
         signs = _SHAPES.get(kind)
         if signs is None:
             raise WrongEvent(position, f"is of type {kind}, which is unknown")
-        marked = not absent[_OPTIONAL.index("idempotency_key")]
-        for column, usual, missing in zip(_OPTIONAL, signs, absent, strict=True):
+        marked = given[-1] is not None
+        for column, usual, value in zip(_OPTIONAL, signs, given, strict=True):
             sign = "!" if marked and column in _ONCE else usual
             if erased and column in _ERASED:
-                if not missing:
+                if value is not None:
                     raise WrongEvent(
                         position, f"has a {column} still, though a later event says it was erased"
                     )
-            elif sign == "!" and missing:
+            elif sign == "!" and value is None:
                 raise WrongEvent(position, f"is of type {kind} and lacks its {column}")
-            elif sign == "-" and not missing:
+            elif sign == "-" and value is not None:
                 raise WrongEvent(position, f"has a {column}, which an event of type {kind} cannot have")
-        self._shapes.add(shape)
 
     def _check_metadata(self, position: int, metadata: str) -> None:
         if _read_object(metadata) is None:
@@ -306,7 +321,7 @@ class RunCheck:
 
     def _check_written(self, row: _Row) -> None:
         """A value begins a life of its key, or goes on with the one the key has."""
-        revision, key, birth, created_at = row[0], row[6], row[17], row[18]
+        revision, key, birth, created_at = row[0], row[6], row[15], row[16]
         if birth is None:
             self._lives[key] = revision
         elif created_at is not None or (self._lives.get(key) != birth and self._birth(key) != birth):
@@ -322,14 +337,8 @@ class RunCheck:
 
     def _check_put_back(self, row: _Row) -> None:
         """An entry that is put back held in the run's past what it is said to have held."""
-        revision, position, key, content, birth, created_at = (
-            row[0],
-            row[1],
-            row[6],
-            row[15],
-            row[17],
-            row[18],
-        )
+        revision, position, key = row[0], row[1], row[6]
+        content, birth, created_at = row[13], row[15], row[16]
         target = self._target(content) if content < revision else None
         if target is None or target[:2] != (_WRITTEN, key):
             raise WrongEvent(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from types import MemberDescriptorType
 from typing import Any, cast
 
+from ..eventlog.events import moment
 from ..eventlog.text import read_json
 
-__all__ = ["MemoryEntry", "read_metadata"]
+__all__ = ["MemoryEntry", "entry_of", "read_metadata"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,36 @@ class MemoryEntry:
     created_at: datetime
     expires_at_turn: int | None = None
     version: int | None = None
+
+
+_moment = lru_cache(maxsize=4096)(moment)  # entries are read again and again, and many were made together
+# A frozen dataclass sets its members by a detour, which takes longer than all the rest.
+_new = object.__new__
+_members = (
+    MemoryEntry.key,
+    MemoryEntry.value,
+    MemoryEntry.metadata,
+    MemoryEntry.created_at,
+    MemoryEntry.expires_at_turn,
+    MemoryEntry.version,
+)
+_set_key, _set_value, _set_metadata, _set_created_at, _set_expires_at_turn, _set_version = (
+    cast("MemberDescriptorType", member).__set__ for member in _members
+)
+
+
+def entry_of(
+    key: str, value: str, metadata: str | None, created_at: int, expires_at_turn: int | None, version: int
+) -> MemoryEntry:
+    """The entry that a log holds; `metadata` is the JSON text it stores, `created_at` is in milliseconds."""
+    entry = _new(MemoryEntry)
+    _set_key(entry, key)
+    _set_value(entry, value)
+    _set_metadata(entry, None if metadata is None else read_metadata(metadata))
+    _set_created_at(entry, _moment(created_at))
+    _set_expires_at_turn(entry, expires_at_turn)
+    _set_version(entry, version)
+    return entry
 
 
 def read_metadata(stored: str | None) -> dict[str, Any] | None:

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from ..eventlog import Command, Conflict, Content, Entry, KeyReused, Limits, NotFound, Once, Seal, evolve
 from ..eventlog.chain import SALT_SIZE, attempt_digest
 from ..eventlog.commands import check_name, exact_str
-from ..eventlog.events import Change, EntryWritten, Event, Recorded, TurnMark, moment
+from ..eventlog.events import Change, EntryWritten, Event, Recorded, TurnMark
 from ..eventlog.once import check_keys, in_part
 from ..eventlog.text import utf8_size
 from .acting import Acting, actor
 from .contract import check_limit
-from .entry import MemoryEntry, read_metadata
+from .entry import MemoryEntry, entry_of
 from .verbs import CommandVerbs
 
 __all__ = ["InMemoryStore"]
@@ -283,11 +283,6 @@ class _Draft:
 
 def _memory_entry(cell: _Cell) -> MemoryEntry:
     entry, content = cell
-    return MemoryEntry(
-        key=entry.key,
-        value=content.value,
-        metadata=read_metadata(content.metadata),
-        created_at=moment(entry.created_at),
-        expires_at_turn=entry.expires_at_turn,
-        version=entry.version,
+    return entry_of(
+        entry.key, content.value, content.metadata, entry.created_at, entry.expires_at_turn, entry.version
     )

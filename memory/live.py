@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ..eventlog import EventLog
 from ..eventlog.commands import exact_str
-from ..eventlog.events import moment
+from ..eventlog.driver import Connection, Cursor
 from ..eventlog.runs import Run, find_run
 from ..projections import EntriesProjection, Stored, read_birth, read_entries, read_entry
 from ..projections.entries import PAGE
 from .contract import check_limit
-from .entry import MemoryEntry, read_metadata
+from .entry import MemoryEntry, entry_of
 
 __all__ = ["LiveEntries"]
 
@@ -43,10 +42,7 @@ class LiveEntries:
 
     def get(self, key: str) -> MemoryEntry | None:
         """The entry of `key`."""
-        key = exact_str("key", key)
-        with self.log.reading() as db:
-            run = self._find(db)
-            stored = None if run is None else read_entry(db, run, key)
+        stored = self.log.consult(self._stored, exact_str("key", key))
         return None if stored is None else _entry(stored)
 
     def list(self) -> list[MemoryEntry]:
@@ -88,18 +84,16 @@ class LiveEntries:
             born = page[-1].birth
             left = None if left is None else left - len(found)
 
-    def _find(self, db: Any) -> Run | None:
+    def _stored(self, cursor: Cursor, key: str) -> Stored | None:
+        run = self._found or self._find(cursor.connection)
+        return None if run is None else read_entry(cursor, run, key)
+
+    def _find(self, db: Connection) -> Run | None:
         if self._found is None:
             self._found = find_run(db, self.run)
         return self._found
 
 
 def _entry(stored: Stored) -> MemoryEntry:
-    return MemoryEntry(
-        key=stored.key,
-        value=stored.value,
-        metadata=read_metadata(stored.metadata),
-        created_at=moment(stored.created_at),
-        expires_at_turn=stored.expires_at_turn,
-        version=stored.version,
-    )
+    key, version, _, created_at, expires_at_turn, value, metadata = stored
+    return entry_of(key, value, metadata, created_at, expires_at_turn, version)

@@ -12,11 +12,22 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from ..eventlog import Corrupt, Entry, EntryWritten, RunForked, Step
-from ..eventlog.driver import Connection, driver
-from ..eventlog.history import Present, entries_at, entry_at, event_position, present_at, present_of
+from ..eventlog.codec import REDACTED, REDACTED_METADATA
+from ..eventlog.driver import Connection, Cursor, driver
+from ..eventlog.history import (
+    POINTERS,
+    Present,
+    entries_at,
+    entry_at,
+    event_position,
+    present_at,
+    present_of,
+)
 from ..eventlog.runs import NEWEST_REVISION, Lineage, Run, lineage, name_id, run_at
+from ..eventlog.schema import CHANGES, shown_name
 from ..eventlog.schema_check import Declared, declared
 from ..eventlog.text import read_text, stored_text
+from ..eventlog.tuples import build
 from .fold import fold, fold_runs
 
 __all__ = ["EntriesProjection", "Row", "Stored", "read_birth", "read_entries", "read_entry", "rows_of"]
@@ -74,6 +85,17 @@ insert into projections (name, version) values (?, ?)
 on conflict (name) do update set version = excluded.version, stale_from = null
 """
 
+_INHERIT = "insert into entries (run, key, version, content, birth, created_at, expires_at_turn)"
+_INHERIT_PRESENT = f"""
+{_INHERIT} select ?, key, version, content, birth, created_at, expires_at_turn from entries where run = ?
+"""  # noqa: S608 - constants only
+_INHERIT_PAST = f"{_INHERIT} select :fork, * from ({POINTERS})"  # noqa: S608 - constants only
+_NEWEST = "select max(revision) from events where run = ?"
+_CHANGED = f"""
+select 1 from events indexed by events_revision
+where run = ? and revision > ? and revision <= ? and {CHANGES} limit 1
+"""  # noqa: S608 - constants only
+
 _NAME = "entries"
 _VERSION = 1
 # Whether the table may be read, as part of the query that reads it, so that both are of the same moment.
@@ -87,7 +109,8 @@ select {_IN_STEP}, (
 """  # noqa: S608 - constants only
 _STRICT = "select 1 from pragma_table_list where schema = 'main' and name = 'entries' and strict"
 _COLUMNS = """
-entries.version, entries.birth, entries.created_at, entries.expires_at_turn, events.value, events.metadata
+entries.version, entries.birth, entries.created_at, entries.expires_at_turn, events.value, events.metadata,
+    events.salt is null and events.type = 1
 """
 # One row in any case.
 _ONE = f"""
@@ -104,7 +127,7 @@ left join names on names.text = ? and names.family = ?
 left join entries on entries.run = ? and entries.key = names.id
 """  # noqa: S608 - constants only
 _PAGE = f"""
-select {_IN_STEP}, names.text, {_COLUMNS}
+select {_IN_STEP}, {_COLUMNS}, {shown_name("names")}
 from entries
 join names on names.id = entries.key
 join events on events.position = entries.content
@@ -211,7 +234,7 @@ class EntriesProjection:
             return
         for step in steps:
             if type(step.recorded[0].event) is RunForked:
-                self._inherit(db, step.lineage)
+                self._inherit(db, step.lineage, steps)
         anew: dict[tuple[int, int], Row | None] = {}  # rows to be made, or to go
         overwritten: dict[tuple[int, int], tuple[Step, Entry]] = {}  # rows that keep their place
         for step in steps:
@@ -256,10 +279,27 @@ class EntriesProjection:
         values = _overwriting(newest.position, event.expires_at_turn, step.lineage.run.id, key)
         return db.execute(_OVERWRITE, values).rowcount == 1
 
-    def _inherit(self, db: Connection, past: Lineage) -> None:
-        """A fork begins with its parent's living entries: pointers, no text."""
-        inherited = entries_at(db, past, past.run.fork_revision)
-        db.executemany(_UPSERT, rows_of(db, past, inherited))
+    def _inherit(self, db: Connection, past: Lineage, steps: Sequence[Step]) -> None:
+        """A fork begins with its parent's living entries: pointers, no text.
+
+        They are copied from the table where it has them as they were at the fork; else the history index
+        tells them, by one statement where no older ancestor is concerned.
+        """
+        fork, parents = past.run, past.upto(past.run.fork_revision)
+        if not parents:
+            return
+        parent = parents[0]
+        # No step has been taken in yet, so the table has the parent as it was before its first one.
+        known = [step.recorded[0].revision - 1 for step in steps if step.lineage.run.id == parent.run]
+        revision = known[0] if known else db.execute(_NEWEST, (parent.run,)).fetchone()[0]
+        changed = db.execute(_CHANGED, (parent.run, parent.upto, revision)).fetchone()
+        if revision >= parent.upto and changed is None:
+            db.execute(_INHERIT_PRESENT, (fork.id, parent.run))
+        elif len(parents) == 1:
+            db.execute(_INHERIT_PAST, {"fork": fork.id, "run": parent.run, "revision": parent.upto})
+        else:
+            inherited = entries_at(db, past, fork.fork_revision)
+            db.executemany(_UPSERT, rows_of(db, past, inherited))
 
 
 def _overwriting(position: int, expires_at_turn: int | None, run: int, key: int) -> tuple[int, ...]:
@@ -267,14 +307,15 @@ def _overwriting(position: int, expires_at_turn: int | None, run: int, key: int)
     return position, position, _NO_TURN if expires_at_turn is None else expires_at_turn, run, key
 
 
-def read_entry(db: Connection, run: Run, key: str) -> Stored | None:
+def read_entry(cursor: Cursor, run: Run, key: str) -> Stored | None:
     """What `key` of `run` holds now, expired or not; None if nothing."""
-    rows = _rows(db, _ONE, (stored_text(key), run.family, run.id))
+    rows = _rows(cursor, _ONE, (stored_text(key), run.family, run.id))
     if rows is None:
+        db = cursor.connection
         present = present_of(db, lineage(db, run), key, NEWEST_REVISION)
         return None if present is None else _looked_up(present)
     row = rows[0]
-    return None if row[1] is None else _stored(run, (key, *row[1:]))
+    return None if row[1] is None else _stored(run, key, row)
 
 
 def read_entries(db: Connection, run: Run, after: int, limit: int) -> list[Stored]:
@@ -288,8 +329,8 @@ def read_entries(db: Connection, run: Run, after: int, limit: int) -> list[Store
         rows = None if ended is None else []
     if rows is None:
         found = present_at(db, lineage(db, run), NEWEST_REVISION)
-        return [_looked_up(present) for present in found if present.entry.birth > after]
-    return [_stored(run, row[1:]) for row in rows]
+        return [_looked_up(present) for present in found if present.birth > after]
+    return [_stored(run, read_text(row[-1]), row[:-1]) for row in rows]
 
 
 def read_birth(db: Connection, run: Run, key: str) -> int | None:
@@ -301,7 +342,7 @@ def read_birth(db: Connection, run: Run, key: str) -> int | None:
     return rows[0][1]
 
 
-def _rows(db: Connection, query: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]] | None:
+def _rows(db: Connection | Cursor, query: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]] | None:
     """What `query` finds; None if the table is behind the log, or not as this build makes it."""
     try:
         rows: list[tuple[Any, ...]] = db.execute(query, parameters).fetchall()
@@ -315,31 +356,19 @@ def _rows(db: Connection, query: str, parameters: tuple[Any, ...]) -> list[tuple
 
 def _looked_up(present: Present) -> Stored:
     """What the history index says, which is right at any time, and slower."""
-    entry, content = present
-    return Stored(
-        entry.key,
-        entry.version,
-        entry.birth,
-        entry.created_at,
-        entry.expires_at_turn,
-        content.value,
-        content.metadata,
-    )
+    key, version, _, birth, created_at, expires_at_turn, value, metadata = present
+    return build(Stored, (key, version, birth, created_at, expires_at_turn, value, metadata))
 
 
-def _stored(run: Run, row: tuple[Any, ...]) -> Stored:
-    key, version, birth, created_at, expires_at_turn, value, metadata = row
+def _stored(run: Run, key: str, row: tuple[Any, ...]) -> Stored:
+    """The entry of `key` that a row begins with after whether the table is in step: `_COLUMNS`."""
+    _, version, birth, created_at, expires_at_turn, value, metadata, erased = row
     if value is None:
-        raise Corrupt(f"run {run.name!r}: key {read_text(key)!r} points to an event without a value")
-    return Stored(
-        key if type(key) is str else read_text(key),
-        version,
-        birth,
-        created_at,
-        expires_at_turn,
-        value if type(value) is str else read_text(value),
-        metadata,
-    )
+        if not erased:
+            raise Corrupt(f"run {run.name!r}: key {key!r} points to an event without a value")
+        value, metadata = REDACTED, REDACTED_METADATA
+    text = value if type(value) is str else read_text(value)
+    return build(Stored, (key, version, birth, created_at, expires_at_turn, text, metadata))
 
 
 def _row(db: Connection, step: Step, key: int, entry: Entry) -> Row:

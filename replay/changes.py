@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..eventlog import EventLog, NotFound, Recorded
 from ..eventlog.codec import ENTRY_DELETED, SELECT_RECORDED, decode
 from ..eventlog.driver import Connection
+from ..eventlog.history import newest_changes
 from ..eventlog.runs import NEWEST_REVISION, Lineage, Segment, name_id
 from ..eventlog.schema import CHANGES, REFUSALS
 from ..eventlog.text import read_text
@@ -45,6 +46,10 @@ select exists (select 1 from events where run = :run and key = :key and revision
     or exists (select 1 from events where run = :run and key = :key and revision <= :upto and {REFUSALS})
 """  # noqa: S608 - constants only
 
+_WIDE = 12
+"""From so many events between two points, for each name of the file, whole states are compared instead."""
+
+_NAMES = "select max(id) from names"
 _CHANGED = f"""
 select distinct key from events
 where run = ? and revision > ? and revision <= ? and +key is not null and {CHANGES}
@@ -71,13 +76,20 @@ def changed_keys(db: Connection, lineage: Lineage, one: Point, other: Point) -> 
     """Keys that may differ between two points, as numbers: changed, or expiring at a turn, in between."""
     first, last = sorted((one.revision, other.revision))
     early, late = sorted((one.turn, other.turn))
-    found: set[int] = set()
+    wide = last - first > _WIDE * db.execute(_NAMES).fetchone()[0]
+    found = _differing(db, lineage, first, last) if wide else set[int]()
     for run, after, upto in lineage.upto(last):
-        if upto > first:
+        if upto > first and not wide:
             found.update(key for (key,) in db.execute(_CHANGED, (run, max(after, first), upto)).fetchall())
         if late > early:
             found.update(key for (key,) in db.execute(_EXPIRED, (run, early, late, upto)).fetchall())
     return found
+
+
+def _differing(db: Connection, lineage: Lineage, first: int, last: int) -> set[int]:
+    """Keys whose newest change is not the same at two revisions, by the index of changes."""
+    then, now = (newest_changes(db, lineage, revision) for revision in (first, last))
+    return {key for key, position in now.items() if then.get(key) != position}
 
 
 def key_events(

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ..eventlog import Content, Entry
-from ..eventlog.events import moment
-from ..memory.entry import MemoryEntry, read_metadata
+from ..eventlog import Entry
+from ..eventlog.history import Present
+from ..memory.entry import MemoryEntry, entry_of, read_metadata
 from ..memory.reserved import is_reserved
 from .address import Point
 
@@ -35,6 +35,13 @@ class State(dict[str, MemoryEntry]):
         )
         self.reserved = frozenset(key for key in self if is_reserved(key))
 
+    def visible(self) -> State:
+        """Only what agents would have seen: neither expired nor reserved."""
+        hidden = self.expired | self.reserved
+        if not hidden:
+            return self
+        return State(self.point, [entry for key, entry in self.items() if key not in hidden])
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -52,37 +59,39 @@ class Difference:
     after: MemoryEntry | None
 
 
-def difference(before: MemoryEntry | None, after: MemoryEntry | None) -> Difference | None:
+def difference(before: Present | None, after: Present | None) -> Difference | None:
     """How what one key held at two points differs, as agents would see it; None if it does not."""
     if before is None:
-        return None if after is None else Difference(after.key, "added", None, after)
+        return None if after is None else Difference(after.key, "added", None, memory_entry(after))
     if after is None:
-        return Difference(before.key, "removed", before, None)
-    return None if _shown(before) == _shown(after) else Difference(before.key, "changed", before, after)
+        return Difference(before.key, "removed", memory_entry(before), None)
+    if _same(before, after):
+        return None
+    return Difference(before.key, "changed", memory_entry(before), memory_entry(after))
 
 
-def is_expired(entry: Entry, turn: int) -> bool:
+def is_expired(entry: Entry | Present, turn: int) -> bool:
     """Whether `entry` counts as expired at `turn`."""
     return entry.expires_at_turn is not None and turn >= entry.expires_at_turn
 
 
-def is_visible(entry: Entry, turn: int) -> bool:
+def is_visible(entry: Entry | Present, turn: int) -> bool:
     """Whether agents would have seen `entry` at `turn`: neither expired nor reserved."""
     return not is_expired(entry, turn) and not is_reserved(entry.key)
 
 
-def memory_entry(entry: Entry, content: Content) -> MemoryEntry:
-    """What a store would have given for `entry`."""
-    return MemoryEntry(
-        key=entry.key,
-        value=content.value,
-        metadata=read_metadata(content.metadata),
-        created_at=moment(entry.created_at),
-        expires_at_turn=entry.expires_at_turn,
-        version=entry.version,
-    )
+def memory_entry(present: Present) -> MemoryEntry:
+    """What a store would have given for it."""
+    key, version, _, _, created_at, expires_at_turn, value, metadata = present
+    return entry_of(key, value, metadata, created_at, expires_at_turn, version)
 
 
-def _shown(entry: MemoryEntry) -> tuple[str, str, int | None]:
+def _same(before: Present, after: Present) -> bool:
+    """Whether agents would see no difference."""
+    if before.value != after.value or before.expires_at_turn != after.expires_at_turn:
+        return False
+    if before.metadata == after.metadata:
+        return True
     # As JSON, where True, 1 and 1.0 differ; the order of an object's members tells nothing.
-    return entry.value, json.dumps(entry.metadata, sort_keys=True), entry.expires_at_turn
+    one, other = (json.dumps(read_metadata(each.metadata), sort_keys=True) for each in (before, after))
+    return one == other

@@ -63,7 +63,7 @@ else:
 
     def __getattr__(name: str) -> object:
         """A public name, or a part of the package."""
-        if name in ("eventlog", "memory", "projections", "replay", "teams"):
+        if name in ("eventlog", "memory", "projections", "replay", "teams", "testing"):
             return import_module(f"turnlog.{name}")
         if name in __all__:
             for home in (

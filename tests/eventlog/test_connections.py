@@ -137,6 +137,30 @@ def test_secure_delete_counts_from_creation(path: Path) -> None:
     assert b"SECRET-THAT-GOES" not in path.read_bytes()
 
 
+def test_a_read_that_fails_half_way_keeps_nobody_in_the_past(log: EventLog) -> None:
+    """The cursor it was reading with is not lent again: the next read sees what was written since."""
+
+    def fail(cursor: Any, _: None) -> None:
+        cursor.execute("select position from events order by position")
+        assert cursor.fetchone() == (1,)
+        raise LookupError("half-way")
+
+    def count(cursor: Any, table: str) -> int:
+        return cursor.execute(f"select count(*) from {table}").fetchall()[0][0]
+
+    log.execute([Write("k", "v")] * 5, run="main")
+    with pytest.raises(LookupError, match="half-way"):
+        log.consult(fail, None)
+    log.execute([Write("k", "v")] * 5, run="main")
+    assert log.consult(count, "events") == 10
+    with log.reading() as db:
+        busy, _, _ = db.execute("pragma wal_checkpoint(truncate)").fetchone()
+        assert busy == 0
+    with pytest.raises(StorageError, match="no such table: missing"):
+        log.consult(count, "missing")
+    assert log.consult(count, "events") == 10
+
+
 def test_readers_are_used_again(log: EventLog) -> None:
     """Reading over and over does not open connection after connection."""
     with log.reading() as first:
