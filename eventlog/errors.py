@@ -7,7 +7,8 @@ TurnlogError
 ├── RunExists          the name for a new run is taken (ValueError too)
 ├── BadAddress         a point of the past that cannot be read or was never reached (ValueError too)
 ├── BadImport          an export that cannot be read back as it was written (ValueError too)
-├── Closed             the log was closed before
+├── Closed             the log, or the file of a store, was closed before
+├── FileChanged        the file of a store was changed by another program
 ├── NotOurs            the file is not a turnlog file
 ├── TooNew             the file was written by a later version of turnlog
 ├── Corrupt            the file is ours, but damaged or altered
@@ -31,6 +32,7 @@ __all__ = [
     "Closed",
     "Conflict",
     "Corrupt",
+    "FileChanged",
     "NotFound",
     "NotOurs",
     "OutcomeUnknown",
@@ -46,7 +48,11 @@ class TurnlogError(Exception):
 
 
 class Busy(TurnlogError):  # noqa: N818 - the public names read as states, as in redis-py and sqlite3
-    """The write lock was not to be had within `busy_timeout_s`; try again, or allow more time."""
+    """Somebody else has what only one may have at a time: try again, or allow more time.
+
+    Of a log: the write lock was not to be had within `busy_timeout_s`. Of a `FileStore`: its file is open in
+    another one.
+    """
 
 
 class Conflict(TurnlogError, ValueError):  # noqa: N818
@@ -91,7 +97,11 @@ class BadImport(TurnlogError, ValueError):  # noqa: N818
 
 
 class Closed(TurnlogError):  # noqa: N818
-    """The log was closed; open it again."""
+    """The log, or the file of a store, was closed; open it again."""
+
+
+class FileChanged(TurnlogError):  # noqa: N818
+    """The file of a store was changed by another program since it was read; nothing was written over it."""
 
 
 class NotOurs(TurnlogError):  # noqa: N818

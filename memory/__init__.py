@@ -4,6 +4,7 @@ from .acting import acting_as
 from .agent import AgentMemory
 from .async_agent import AsyncAgentMemory
 from .async_event_sourced import AsyncEventSourcedStore
+from .async_file_store import AsyncFileStore
 from .async_in_memory import AsyncInMemoryStore
 from .async_shared import AsyncSharedMemory
 from .contract import (
@@ -17,6 +18,7 @@ from .contract import (
 )
 from .entry import MemoryEntry
 from .event_sourced import EventSourcedStore
+from .file_store import FileStore
 from .in_memory import InMemoryStore
 from .shared import SharedMemory
 from .shared_entry import SharedEntry
@@ -27,12 +29,14 @@ __all__ = [
     "AgentMemory",
     "AsyncAgentMemory",
     "AsyncEventSourcedStore",
+    "AsyncFileStore",
     "AsyncInMemoryStore",
     "AsyncMemoryStore",
     "AsyncSharedMemory",
     "ComparesAndSets",
     "EventSourcedStore",
     "Executes",
+    "FileStore",
     "InMemoryStore",
     "KeepsTurn",
     "MemoryEntry",
