@@ -6,6 +6,7 @@ from .async_agent import AsyncAgentMemory
 from .async_event_sourced import AsyncEventSourcedStore
 from .async_file_store import AsyncFileStore
 from .async_in_memory import AsyncInMemoryStore
+from .async_redacting import AsyncRedactingStore
 from .async_shared import AsyncSharedMemory
 from .contract import (
     AsyncMemoryStore,
@@ -20,6 +21,7 @@ from .entry import MemoryEntry
 from .event_sourced import EventSourcedStore
 from .file_store import FileStore
 from .in_memory import InMemoryStore
+from .redacting import RedactingStore
 from .shared import SharedMemory
 from .shared_entry import SharedEntry
 from .snapshot import RestoreSnapshot, Snapshot, SnapshotEntry
@@ -32,6 +34,7 @@ __all__ = [
     "AsyncFileStore",
     "AsyncInMemoryStore",
     "AsyncMemoryStore",
+    "AsyncRedactingStore",
     "AsyncSharedMemory",
     "ComparesAndSets",
     "EventSourcedStore",
@@ -41,6 +44,7 @@ __all__ = [
     "KeepsTurn",
     "MemoryEntry",
     "MemoryStore",
+    "RedactingStore",
     "RestoreSnapshot",
     "Scans",
     "SetsWithExpiry",

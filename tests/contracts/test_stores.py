@@ -15,9 +15,11 @@ from turnlog.memory import (
     AsyncEventSourcedStore,
     AsyncFileStore,
     AsyncInMemoryStore,
+    AsyncRedactingStore,
     EventSourcedStore,
     FileStore,
     InMemoryStore,
+    RedactingStore,
 )
 from turnlog.projections import EntriesProjection
 
@@ -61,6 +63,17 @@ def _in_a_file(store: Any, folder: Path, clock: Clock, limits: Limits) -> Abstra
     return store(folder / "store.json", clock=clock, limits=limits)
 
 
+def _redacting(decorator: Any, opened: Opened) -> Opened:
+    """A store within a redacting one."""
+
+    @contextmanager
+    def redacting(*given: Any) -> Iterator[Any]:
+        with opened(*given) as store:
+            yield decorator(store)
+
+    return redacting
+
+
 def _blocking(opened: Opened) -> Opened:
     """An asynchronous store, used as if it were synchronous."""
 
@@ -75,16 +88,32 @@ def _blocking(opened: Opened) -> Opened:
 SPLIT_PAIR = ("\ud83d\ude00",)
 """What JSON cannot tell from the one character that the two halves would make."""
 
-KINDS = {
-    "in memory": Kind(InMemoryStore, partial(_in_memory, InMemoryStore)),
-    "in memory, async": Kind(AsyncInMemoryStore, _blocking(partial(_in_memory, AsyncInMemoryStore))),
-    "on a log": Kind(EventSourcedStore, partial(_on_a_log, EventSourcedStore)),
-    "on a log, async": Kind(AsyncEventSourcedStore, _blocking(partial(_on_a_log, AsyncEventSourcedStore))),
-    "in a file": Kind(FileStore, partial(_in_a_file, FileStore), without_form=SPLIT_PAIR),
-    "in a file, async": Kind(
-        AsyncFileStore, _blocking(partial(_in_a_file, AsyncFileStore)), without_form=SPLIT_PAIR
-    ),
+_OPENED: dict[str, tuple[type, Opened]] = {
+    "in memory": (InMemoryStore, partial(_in_memory, InMemoryStore)),
+    "on a log": (EventSourcedStore, partial(_on_a_log, EventSourcedStore)),
+    "in a file": (FileStore, partial(_in_a_file, FileStore)),
 }
+_OPENED_ASYNC: dict[str, tuple[type, Opened]] = {
+    "in memory": (AsyncInMemoryStore, partial(_in_memory, AsyncInMemoryStore)),
+    "on a log": (AsyncEventSourcedStore, partial(_on_a_log, AsyncEventSourcedStore)),
+    "in a file": (AsyncFileStore, partial(_in_a_file, AsyncFileStore)),
+}
+
+
+def _kinds() -> Iterator[tuple[str, Kind]]:
+    for name in _OPENED:
+        without_form = SPLIT_PAIR if name == "in a file" else ()
+        store, opened = _OPENED[name]
+        yield name, Kind(store, opened, (), without_form)
+        within = _redacting(RedactingStore, opened)
+        yield f"{name}, redacting", Kind(store, within, ("compare_and_set",), without_form)
+        store, opened = _OPENED_ASYNC[name]
+        yield f"{name}, async", Kind(store, _blocking(opened), (), without_form)
+        within = _blocking(_redacting(AsyncRedactingStore, opened))
+        yield f"{name}, redacting, async", Kind(store, within, ("compare_and_set",), without_form)
+
+
+KINDS = dict(_kinds())
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
