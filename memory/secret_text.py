@@ -30,7 +30,9 @@ _ANY_CASE = re.IGNORECASE | re.ASCII
 
 _KEY_BEGIN = re.compile("-----BEGIN [A-Z ]*PRIVATE KEY-----")
 _KEY_END = re.compile("-----END [A-Z ]*PRIVATE KEY-----")
-_KEY_BODY = re.compile(r"(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{16,}+)++(?:(?:\s|\\[nr])*+[A-Za-z0-9+/]*+={1,2}+)?")
+_KEY_BODY = re.compile(
+    r"(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=_]{16,}+)++(?:(?:\s|\\[nr])*+[A-Za-z0-9+/]*+={1,2}+)?"
+)
 
 _HEADER = re.compile(
     rf"(?<![A-Za-z0-9_])(authorization{_SPACE}*:{_SPACE}*)(?:bearer{_SPACE}+)?[^\n\r,;}}]+", _ANY_CASE
@@ -54,13 +56,14 @@ _VALUE = re.compile(rf"(?!{_SPACE}|\[redacted)[^\"',;}}\]]")
 _VALUE_END = re.compile(r"[,;}\]\n\r]")
 _LINE_END = re.compile(r"[\n\r]")
 
+# Each to the end of what could go on with it: half of it would say too much, and hide the next.
 _LITERALS = re.compile(
     r"(?<![A-Za-z0-9_])(?:"
     r"sk-[A-Za-z0-9_-]{16,}+"
     r"|gh[pousr]_[A-Za-z0-9_]{20,}+"
     r"|github_pat_[A-Za-z0-9_]{20,}+"
-    r"|A[KS]IA[0-9A-Z]{16}(?![A-Za-z0-9_])"
-    r"|xox[baprs]-[A-Za-z0-9-]{10,}+"
+    r"|A[KS]IA[0-9A-Z]{16}[A-Za-z0-9_-]*+"
+    r"|xox[baprs]-[A-Za-z0-9-]{10}[A-Za-z0-9_-]*+"
     r"|AIza[A-Za-z0-9_-]{35,}+"
     r")"
 )
@@ -123,12 +126,13 @@ def mask_text(text: str, patterns: Sequence[re.Pattern[str]] = ()) -> str:
     text = _masked(text, _private_keys(text))
     text = _HEADER.sub(rf"\1{MASK}", text)
     text = _BEARER.sub(f"Bearer {MASK}", text)
-    text = _HEADER_WITHOUT_COLON.sub(rf"\1{MASK}", text)
     text = _masked(text, _quoted_values(text))
     text = _masked(text, _bare_values(text))
+    text = _HEADER_WITHOUT_COLON.sub(rf"\1{MASK}", text)
     text = _masked(text, _url_secrets(text))
     text = _LITERALS.sub(MASK, text)
     text = _WEB_TOKEN.sub(rf"\1{MASK}", text)
+    text = _masked(text, _broken_keys(text))  # late: it could cut off the beginning of another secret
     for pattern in patterns:
         text = _masked(text, _matches(text, pattern))
     return text
@@ -149,16 +153,19 @@ def _masked(text: str, spans: Iterable[_Span]) -> str:
 
 
 def _private_keys(text: str) -> Iterable[_Span]:
-    """Whole PEM blocks, and what there is of one that was cut off."""
-    ended = True
+    """PEM blocks, from their first line to their last."""
     done = 0
-    while begin := _KEY_BEGIN.search(text, done):
-        end = _KEY_END.search(text, begin.end()) if ended else None
-        ended = end is not None
-        end = end or _KEY_BODY.match(text, begin.end())
-        done = begin.end() if end is None else end.end()
-        if end is not None:
-            yield _Span(begin.start(), done)
+    while (begin := _KEY_BEGIN.search(text, done)) and (end := _KEY_END.search(text, begin.end())):
+        done = end.end()
+        yield _Span(begin.start(), done)
+
+
+def _broken_keys(text: str) -> Iterable[_Span]:
+    """What there is of PEM blocks that were cut off."""
+    for begin in _KEY_BEGIN.finditer(text):
+        body = _KEY_BODY.match(text, begin.end())
+        if body is not None:
+            yield _Span(begin.start(), body.end())
 
 
 def _quoted_values(text: str) -> Iterable[_Span]:

@@ -235,7 +235,7 @@ def hidden(value: Any) -> Any:
     return [*map(hidden, value)] if isinstance(value, list) else value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(DOCUMENTS, st.sampled_from([None, 2]), st.booleans())
 def test_documents_are_masked_by_structure(document: Any, indent: int | None, as_ascii: bool) -> None:
     """However it is spelled, it reads back as the same document without what its members keep secret."""
@@ -244,7 +244,7 @@ def test_documents_are_masked_by_structure(document: Any, indent: int | None, as
         assert json.loads(mask(text)) == hidden(document)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(alphabet='[]{}:,"a1 .e-\\tu0', max_size=14))
 @example('{"a":1,}')
 @example('["a" "b"]')
@@ -338,7 +338,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(WORDS, max_size=14).map("".join))
 def test_no_less_is_masked_than_the_rules_say(text: str) -> None:
     """D7: whatever is put together from the pieces of secrets, nothing shows that the rules would hide."""
@@ -346,7 +346,7 @@ def test_no_less_is_masked_than_the_rules_say(text: str) -> None:
     assert masks_no_less(ours, naively(text)), (ours, naively(text))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(WORDS, max_size=10).map("".join))
 def test_masking_again_changes_nothing(text: str) -> None:
     """A text that was scrubbed, restored from a snapshot and scrubbed again is the same text."""
@@ -354,7 +354,7 @@ def test_masking_again_changes_nothing(text: str) -> None:
     assert mask(once) == once
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(WORDS, max_size=10).map("".join))
 def test_the_quick_look_overlooks_nothing(text: str) -> None:
     """What is not looked at closely would have come through unchanged."""
@@ -411,7 +411,7 @@ def test_patterns_that_are_none(wrong: Any, error: type[Exception]) -> None:
 
 # -- time
 
-SIZE = 1 << 18
+SIZE = 1 << 17
 HOSTILE = {
     "letters": "a",
     "spaces": " ",
@@ -462,16 +462,16 @@ WHOLE = {
     ],
 )
 def test_hostile_text_takes_no_longer_than_its_length(text: str) -> None:
-    """A quarter of a MiB takes a fraction of a second; were any loop nested, it would take minutes."""
+    """128 KiB take a fraction of a second; were any loop nested, it would take minutes."""
     began = time.process_time()
     mask(text)
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 8
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_megabyte_of_hostile_text(name: str) -> None:
-    """The same for four times as much, of which a square would take hours."""
+    """A MiB takes some seconds, where a square would take hours."""
     began = time.process_time()
     mask(HOSTILE[name] * ((1 << 20) // len(HOSTILE[name])))
     assert time.process_time() - began < 60
