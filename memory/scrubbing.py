@@ -12,9 +12,10 @@ from ..eventlog import Command, CompareAndSet, EntryWritten, Event, Limits, Reco
 from ..eventlog.commands import exact_str, metadata_text
 from ..eventlog.text import json_text, read_json
 from .entry import read_metadata
+from .javascript import JAVASCRIPT_SPACES
 from .keys import owned
 from .secret_json import mask_json
-from .secret_text import SPACES, is_suspicious, mask_text
+from .secret_text import is_suspicious, mask_text
 from .snapshot import RestoreSnapshot, SavedEntry
 from .values import ENCODING_MARK, JSON_MARK
 from .writing import AGENT_MARK, WriteExpiring
@@ -50,7 +51,7 @@ class Scrubber:
         text = exact_str("value", value)
         if not self._patterns and not is_suspicious(text):
             return text
-        document = text.strip(SPACES)
+        document = text.strip(JAVASCRIPT_SPACES)
         if document.startswith(("{", "[", '"')):
             masked = mask_json(document, self.value)
             if masked is not None:

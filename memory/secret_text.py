@@ -12,20 +12,15 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from .javascript import JAVASCRIPT_SPACES
 from .secret_names import is_sensitive_name
 
-__all__ = ["MASK", "SPACES", "is_suspicious", "mask_text"]
+__all__ = ["MASK", "is_suspicious", "mask_text"]
 
 MASK = "[redacted]"
 """What stands where a secret was."""
 
-SPACES = (
-    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000\ufeff"
-)
-"""White space as JavaScript has it."""
-
-_SPACE = f"[{SPACES}]"
+_SPACE = f"[{JAVASCRIPT_SPACES}]"
 _ANY_CASE = re.IGNORECASE | re.ASCII
 
 _KEY_BEGIN = re.compile("-----BEGIN [A-Z ]*PRIVATE KEY-----")

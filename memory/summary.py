@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from .javascript import javascript_json
+from .javascript import JAVASCRIPT_SPACES, javascript_json
 from .keys import owned
 from .shared_entry import SharedEntry
 
@@ -21,12 +21,6 @@ CUT = 197
 """Code points shown of a longer value, before the ellipsis."""
 
 _LINE_BREAK = re.compile("\r\n|[\n\r\v\f\u0085\u2028\u2029]")
-
-# White space as JavaScript trims it.
-_SPACE = (
-    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000\ufeff"
-)
 
 
 def render_summary(entries: Iterable[SharedEntry[Any]]) -> str:
@@ -44,7 +38,7 @@ def render_summary(entries: Iterable[SharedEntry[Any]]) -> str:
     lines = [HEADING, ""]
     for agent, section in sections.items():
         lines += [f"### {_on_one_line(agent)}", *section, ""]
-    return "\n".join(lines).rstrip(_SPACE)
+    return "\n".join(lines).rstrip(JAVASCRIPT_SPACES)
 
 
 def results_of(entries: Iterable[SharedEntry[Any]], task_ids: Iterable[str]) -> Iterable[SharedEntry[Any]]:
