@@ -21,7 +21,7 @@ PASSED_ON = ("scan", "get_turn", "advance_turn", "set_turn")
 class RedactingStore:
     """A `MemoryStore` that replaces the secrets in what is written by `[redacted]`, and keeps it in another.
 
-    Scrubbed are values and metadata, not keys and names: private keys, tokens of well-known shapes (JSON Web
+    Scrubbed are values and metadata, not keys and agents: private keys, tokens of well-known shapes (JSON Web
     Tokens, those of OpenAI, GitHub, AWS, Slack and Google), authorization headers, passwords in URLs, and
     whatever is given to a name like `password` or `api_key`, in text as in JSON. A JSON document stays one.
     What holds no secret is kept exactly. What was masked cannot be had again: this is lossy, on purpose.

@@ -49,7 +49,7 @@ class Scrubber:
             TypeError: not a str.
         """
         text = exact_str("value", value)
-        if not self._patterns and not is_suspicious(text):
+        if self._is_clear(text):
             return text
         document = text.strip(JAVASCRIPT_SPACES)
         if document.startswith(("{", "[", '"')):
@@ -77,6 +77,10 @@ class Scrubber:
             TypeError: a compare-and-set is among them.
         """
         return [self._command(command) for command in commands]
+
+    def _is_clear(self, text: str) -> bool:
+        """Whether a quick look is enough to leave `text` as it is."""
+        return not self._patterns and not is_suspicious(text)
 
     def _command(self, command: Command[Any]) -> Command[Any]:
         if isinstance(command, CompareAndSet):
@@ -112,8 +116,10 @@ class Scrubber:
         return replace(entry, value=self.value(entry.value), metadata=metadata)
 
     def _metadata_text(self, key: str, metadata: str | None) -> str | None:
-        masked = None if metadata is None else mask_json(metadata, self.value)
-        if masked is None or metadata is None or masked is metadata:
+        if metadata is None or self._is_clear(metadata):
+            return metadata
+        masked = mask_json(metadata, self.value)
+        if masked is None or masked is metadata:
             return metadata
         before = cast("dict[str, Any]", read_json(metadata))
         after = cast("dict[str, Any]", read_json(masked))

@@ -26,7 +26,7 @@ _MASKED = f'"{MASK}"'
 
 
 class _Value(NamedTuple):
-    """A value that may have to be masked: a str, or whatever bears a sensitive name."""
+    """What may have to be masked: a str, names among them, or whatever bears a sensitive name."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ def mask_json(text: str, mask: Callable[[str], str]) -> str | None:
     """The JSON document `text` with its secrets masked; the same object where there is none.
 
     A member with a sensitive name becomes the string `[redacted]`, whatever it was; every other string
-    becomes what `mask` makes of it. Names of members stay.
+    becomes what `mask` makes of it, names of members too.
 
     Returns:
         None where `text` is not JSON.
@@ -85,6 +85,7 @@ class _Reader:
                 return None
             if awaited.startswith("name") and kind == "string":
                 sensitive = is_sensitive_name(json.loads(symbol))
+                self._value(kind, start, place, is_sensitive=False)
             elif awaited.startswith("value") and kind != "]":
                 self._value(kind, start, place, is_sensitive=sensitive)
                 sensitive = False

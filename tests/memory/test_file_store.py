@@ -155,6 +155,17 @@ def test_what_a_killed_writer_left_beside_the_file_is_no_obstacle(path: Path) ->
     assert sorted(each.name for each in path.parent.iterdir()) == ["memory.json", "memory.json.lock"]
 
 
+def test_a_file_that_the_original_wrote_is_written_again_alike(path: Path) -> None:
+    """C1: every control character and half emoji of it, byte for byte; but for numbers as Python spells them."""
+    theirs = (Path(__file__).parent / "original_store.json").read_bytes()
+    path.write_bytes(theirs)
+    with FileStore(path) as store:
+        assert len(store.list()) == 5
+        store.set("new", "1")
+        store.delete("new")
+    assert path.read_bytes() == theirs.replace(b"1e-7", b"1e-07")
+
+
 # -- what cannot be read
 
 HEAD = '{"version":1,"entries":['

@@ -191,6 +191,7 @@ def test_what_holds_no_secret_is_kept_exactly(text: str) -> None:
         pytest.param('{"p\\u0061ssword":"x"}', '{"p\\u0061ssword":"[redacted]"}', id="escaped name"),
         pytest.param('["http:\\/\\/u:pw@h"]', '["http://u:[redacted]@h"]', id="escaped slashes"),
         pytest.param('["note: password=x", 1.0]', '["note: password=[redacted]", 1.0]', id="text in it"),
+        pytest.param('{"sk-abcdefghijklmnop":1}', '{"[redacted]":1}', id="a token as a name"),
         pytest.param('\ufeff {"pwd":1}\n', '\ufeff {"pwd":"[redacted]"}\n', id="space around"),
         pytest.param('["\\ud83d pwd=x"]', '["\\ud83d pwd=[redacted]"]', id="half an emoji"),
     ],
@@ -381,7 +382,10 @@ def test_the_quick_look_overlooks_nothing(text: str) -> None:
         pytest.param([r"x*"], "axxb", "a[redacted]b", id="also nothing"),
         pytest.param(["a", "b"], "a b", "[redacted] [redacted]", id="several"),
         pytest.param(
-            ["bob"], '{"bob":"bob", "n":[1,"bob"]}', '{"bob":"[redacted]", "n":[1,"[redacted]"]}', id="JSON"
+            ["bob"],
+            '{"bob":"bob", "n":[1,"bob"]}',
+            '{"[redacted]":"[redacted]", "n":[1,"[redacted]"]}',
+            id="JSON",
         ),
         pytest.param([r"\\1"], r"\1", "[redacted]", id="no template"),
     ],
