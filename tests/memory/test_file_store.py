@@ -156,7 +156,7 @@ def test_what_a_killed_writer_left_beside_the_file_is_no_obstacle(path: Path) ->
 
 
 def test_a_file_that_the_original_wrote_is_written_again_alike(path: Path) -> None:
-    """C1: every control character and half emoji of it, byte for byte; but for numbers as Python spells them."""
+    """C1: every control character and half emoji, byte for byte; but for numbers as Python spells them."""
     theirs = (Path(__file__).parent / "original_store.json").read_bytes()
     path.write_bytes(theirs)
     with FileStore(path) as store:
