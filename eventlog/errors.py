@@ -11,7 +11,8 @@ TurnlogError
 ├── BadAnchor          an anchor file that was damaged, or that this log contradicts (ValueError too)
 ├── BadCheckpoint      (teams) a record that is no checkpoint, or cannot be resumed (ValueError too)
 ├── DurableApprovalError (teams) an approval that cannot be asked for, read or decided (ValueError too)
-├── Closed             the log was closed before
+├── Closed             the log, or the file of a store, was closed before
+├── FileChanged        the file of a store was changed by another program
 ├── NotOurs            the file is not a turnlog file
 ├── TooNew             the file was written by a later version of turnlog
 ├── Corrupt            the file is ours, but damaged or altered
@@ -36,6 +37,7 @@ __all__ = [
     "Closed",
     "Conflict",
     "Corrupt",
+    "FileChanged",
     "KeyReused",
     "NotFound",
     "NotOurs",
@@ -52,7 +54,11 @@ class TurnlogError(Exception):
 
 
 class Busy(TurnlogError):  # noqa: N818 - the public names read as states, as in redis-py and sqlite3
-    """The write lock was not to be had within `busy_timeout_s`; try again, or allow more time."""
+    """Somebody else has what only one may have at a time: try again, or allow more time.
+
+    Of a log: the write lock was not to be had within `busy_timeout_s`. Of a `FileStore`: its file is open in
+    another one.
+    """
 
 
 class Conflict(TurnlogError, ValueError):  # noqa: N818
@@ -117,7 +123,11 @@ class BadAnchor(TurnlogError, ValueError):  # noqa: N818
 
 
 class Closed(TurnlogError):  # noqa: N818
-    """The log was closed; open it again."""
+    """The log, or the file of a store, was closed; open it again."""
+
+
+class FileChanged(TurnlogError):  # noqa: N818
+    """The file of a store was changed by another program since it was read; nothing was written over it."""
 
 
 class NotOurs(TurnlogError):  # noqa: N818

@@ -7,13 +7,13 @@ from typing import cast
 
 from ..eventlog.text import json_text
 
-__all__ = ["SPACE", "javascript_json"]
+__all__ = ["JAVASCRIPT_SPACES", "javascript_json"]
 
-SPACE = (
+JAVASCRIPT_SPACES = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
-"""White space as JavaScript trims it."""
+"""What JavaScript trims, and what `\\s` matches there."""
 
 
 def javascript_json(value: object) -> str:

@@ -14,7 +14,16 @@ from .entry import MemoryEntry, read_metadata
 from .reserved import is_reserved
 from .steps import Steps
 
-__all__ = ["RestoreSnapshot", "SavedEntry", "Snapshot", "SnapshotEntry", "put_back", "take_snapshot"]
+__all__ = [
+    "RestoreSnapshot",
+    "SavedEntry",
+    "Snapshot",
+    "SnapshotEntry",
+    "iso_time",
+    "milliseconds",
+    "put_back",
+    "take_snapshot",
+]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -162,11 +171,10 @@ def _set_again(store: MemoryStore | AsyncMemoryStore, saved: SavedEntry) -> obje
 def _snapshot_entry(entry: MemoryEntry) -> SnapshotEntry:
     if entry.created_at.utcoffset() is None:
         raise ValueError(f"key {entry.key!r:.80}: its store gave a created_at without a time zone")
-    moment = entry.created_at.astimezone(UTC).replace(tzinfo=None)
     saved: SnapshotEntry = {
         "key": entry.key,
         "value": entry.value,
-        "createdAt": f"{moment.isoformat(timespec='milliseconds')}Z",
+        "createdAt": iso_time(entry.created_at),
     }
     if entry.metadata is not None:
         saved["metadata"] = entry.metadata
@@ -209,7 +217,7 @@ def _saved_entry(given: object, where: str) -> SavedEntry:
         _text(members, "key", where),
         _text(members, "value", where),
         stored_metadata,
-        _milliseconds(_text(members, "createdAt", where), f"{where}.createdAt"),
+        milliseconds(_text(members, "createdAt", where), f"{where}.createdAt"),
         cast("int | None", expires_at_turn),
     )
 
@@ -227,7 +235,12 @@ def _text(members: dict[str, object], name: str, where: str) -> str:
     return text
 
 
-def _milliseconds(text: str, where: str) -> int:
+def iso_time(moment: datetime) -> str:
+    """An aware time as ISO 8601 in UTC with milliseconds, `2026-11-30T02:13:00.123Z`."""
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+
+
+def milliseconds(text: str, where: str) -> int:
     """ISO 8601 as milliseconds since 1970 UTC; finer parts are dropped."""
     try:
         moment = datetime.fromisoformat(text)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from .javascript import SPACE, javascript_json
+from .javascript import JAVASCRIPT_SPACES, javascript_json
 from .keys import owned
 from .shared_entry import SharedEntry
 
@@ -38,7 +38,7 @@ def render_summary(entries: Iterable[SharedEntry[Any]]) -> str:
     lines = [HEADING, ""]
     for agent, section in sections.items():
         lines += [f"### {_on_one_line(agent)}", *section, ""]
-    return "\n".join(lines).rstrip(SPACE)
+    return "\n".join(lines).rstrip(JAVASCRIPT_SPACES)
 
 
 def results_of(entries: Iterable[SharedEntry[Any]], task_ids: Iterable[str]) -> Iterable[SharedEntry[Any]]:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from ..eventlog import AdvanceTurn, Clear, Command, CompareAndSet, Delete, SetTurn, Write
 
-__all__ = ["AsyncCommandVerbs", "CommandVerbs"]
+__all__ = ["AsyncCommandVerbs", "CommandVerbs", "expiring"]
 
 
 class CommandVerbs(Protocol):
@@ -41,7 +41,7 @@ class CommandVerbs(Protocol):
         self, key: str, value: str, expires_at_turn: int, metadata: Mapping[str, Any] | None = None
     ) -> int:
         """`set`, with the turn (0 … 2**53 - 1) from which on the entry counts as expired."""
-        return self.execute([_expiring(key, value, expires_at_turn, metadata)])[0]
+        return self.execute([expiring(key, value, expires_at_turn, metadata)])[0]
 
     def compare_and_set(
         self, key: str, expected: str | None, value: str, metadata: Mapping[str, Any] | None = None
@@ -91,7 +91,7 @@ class AsyncCommandVerbs(Protocol):
         self, key: str, value: str, expires_at_turn: int, metadata: Mapping[str, Any] | None = None
     ) -> int:
         """`set`, with the turn (0 … 2**53 - 1) from which on the entry counts as expired."""
-        return (await self.execute([_expiring(key, value, expires_at_turn, metadata)]))[0]
+        return (await self.execute([expiring(key, value, expires_at_turn, metadata)]))[0]
 
     async def compare_and_set(
         self, key: str, expected: str | None, value: str, metadata: Mapping[str, Any] | None = None
@@ -116,7 +116,8 @@ class AsyncCommandVerbs(Protocol):
         await self.execute([SetTurn(turn)])
 
 
-def _expiring(key: str, value: str, expires_at_turn: int, metadata: Mapping[str, Any] | None) -> Write:
+def expiring(key: str, value: str, expires_at_turn: int, metadata: Mapping[str, Any] | None) -> Write:
+    """The command of `set_with_expiry`, which, unlike a `Write`, must have an expiry."""
     if expires_at_turn is None:  # pyright: ignore[reportUnnecessaryComparison]
         raise TypeError("expires_at_turn must be an int, not NoneType")
     return Write(key, value, metadata, expires_at_turn)

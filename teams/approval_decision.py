@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Self, cast
 
-from ..memory.javascript import SPACE
+from ..memory.javascript import JAVASCRIPT_SPACES
 from .approval_content import SCOPES
 from .approval_error import altered, refusing
 from .approval_request import HASH, ID, ApprovalRequest, Scope
@@ -90,11 +90,11 @@ class ApprovalDecision:
         if not is_number(document.get("version", ABSENT), 1):
             raise Malformed(f"{path}.version", "1", document.get("version", ABSENT))
         run_id = a_text(document.get("runId", ABSENT), f"{path}.runId")
-        if not run_id.strip(SPACE):
+        if not run_id.strip(JAVASCRIPT_SPACES):
             raise Malformed(f"{path}.runId", "a string that is not blank", run_id)
         reviewer = an_object(document.get("reviewer", ABSENT), f"{path}.reviewer")
         reviewer_id = a_text(reviewer.get("id", ABSENT), f"{path}.reviewer.id")
-        if not reviewer_id.strip(SPACE):
+        if not reviewer_id.strip(JAVASCRIPT_SPACES):
             raise Malformed(f"{path}.reviewer.id", "a string that is not blank", reviewer_id)
         an_instant(document.get("decidedAt", ABSENT), f"{path}.decidedAt")
         decided = a_choice(document.get("decision", ABSENT), f"{path}.decision", ("approved", "rejected"))

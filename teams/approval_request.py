@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Self, cast
 
-from ..memory.javascript import SPACE
+from ..memory.javascript import JAVASCRIPT_SPACES
 from ..replay.cli_text import iso_time
 from .approval_content import SCOPES, check_content
 from .approval_error import altered, invalid, refusing
@@ -89,7 +89,7 @@ class ApprovalRequest:
             DurableApprovalError: `APPROVAL_VALIDATION_ERROR`; says which argument cannot be, and where in it.
         """
         _check_arguments(run_id, scope, boundary, content, reason)
-        run_id, boundary = run_id.strip(SPACE), boundary.strip(SPACE)
+        run_id, boundary = run_id.strip(JAVASCRIPT_SPACES), boundary.strip(JAVASCRIPT_SPACES)
         if not run_id or not boundary:
             raise invalid("runId and boundary must be non-empty strings")
         if content.get("kind") != scope:
@@ -188,7 +188,7 @@ def _check_identity(
     known: str, run_id: str, scope: str, boundary: str, content: Mapping[str, object]
 ) -> None:
     """Refuse an id that does not follow from the rest."""
-    run_id, trimmed = run_id.strip(SPACE), boundary.strip(SPACE)
+    run_id, trimmed = run_id.strip(JAVASCRIPT_SPACES), boundary.strip(JAVASCRIPT_SPACES)
     if not run_id or not trimmed:
         raise invalid(f"request {known}: runId and boundary must be non-empty strings")
     # A boundary with white space around it names no place that `create` could have named.

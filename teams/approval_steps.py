@@ -13,7 +13,7 @@ from ..eventlog import CompareAndSet
 from ..eventlog.commands import exact_str
 from ..memory.contract import AsyncMemoryStore, MemoryStore, compares_and_sets, executes
 from ..memory.entry import MemoryEntry
-from ..memory.javascript import SPACE
+from ..memory.javascript import JAVASCRIPT_SPACES
 from ..memory.reserved import APPROVAL_PREFIX
 from ..memory.steps import Steps
 from ..replay.cli_text import iso_time
@@ -88,7 +88,7 @@ class ApprovalSteps:
             scope=record.request.scope,
             request_hash=record.request.request_hash,
             decision="approved" if decision == "approve" else "rejected",
-            reviewer=reviewer.strip(SPACE),
+            reviewer=reviewer.strip(JAVASCRIPT_SPACES),
             reviewer_name=display_name,
             decided_at=iso_time(self._clock()),
         )
@@ -176,7 +176,7 @@ def _metadata(request: ApprovalRequest) -> dict[str, Any]:
 
 
 def _check_reviewer(reviewer: object, display_name: object) -> None:
-    if type(reviewer) is not str or not reviewer.strip(SPACE):
+    if type(reviewer) is not str or not reviewer.strip(JAVASCRIPT_SPACES):
         raise invalid("reviewer.id must be a string that is not blank")
     if display_name is not None and type(display_name) is not str:
         raise invalid(f"reviewer.displayName must be a string, not {type(display_name).__name__}")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
-from ..memory.javascript import SPACE
+from ..memory.javascript import JAVASCRIPT_SPACES
 from .checkpoint_tasks import check_task_under_way, read_decision, read_request
 from .shape import ABSENT, Malformed, Members, a_choice, a_text, an_array, an_integer, an_object, is_number
 
@@ -174,16 +174,16 @@ def _scalar(value: object, path: str) -> str:
 def _check_approvals(document: Members) -> None:
     """Each approval is of this run, occurs once, and none is hidden in a task under way."""
     # `create` trims the run id of a request; the run's own, and those of others, need not be.
-    run_id = cast("str", cast("Members", document["identity"])["runId"]).strip(SPACE)
+    run_id = cast("str", cast("Members", document["identity"])["runId"]).strip(JAVASCRIPT_SPACES)
 
     def check_request(value: object, path: str) -> str:
         request = read_request(value, path)
-        a_choice(request.run_id.strip(SPACE), f"{path}.runId", (run_id,))
+        a_choice(request.run_id.strip(JAVASCRIPT_SPACES), f"{path}.runId", (run_id,))
         return request.id
 
     def check_decision(value: object, path: str) -> str:
         decision = read_decision(value, path)
-        a_choice(decision.run_id.strip(SPACE), f"{path}.runId", (run_id,))
+        a_choice(decision.run_id.strip(JAVASCRIPT_SPACES), f"{path}.runId", (run_id,))
         return decision.request_id
 
     pending = an_array(document.get("pendingApprovals", ABSENT), "$.pendingApprovals")

@@ -51,9 +51,11 @@ class StoreContract(
 
     Attributes:
         durable: whether what `open_store` gives later in the same test holds what an earlier store held.
+        refuses: texts that the store's form has no place for, and which it refuses with a ValueError.
     """
 
     durable: ClassVar[bool] = False
+    refuses: ClassVar[tuple[str, ...]] = ()
 
     @pytest.fixture
     def open_store(self) -> Callable[[], Any]:

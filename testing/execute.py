@@ -29,7 +29,7 @@ __all__ = ["ExecuteRules"]
 class ExecuteRules:
     """Several commands are carried out as one, or none of them."""
 
-    @needs("execute")
+    @needs("execute", "compare_and_set")
     def test_execute_gives_one_outcome_per_command(self, store: Any) -> None:
         """Each command sees what those before it did."""
         outcomes = store.execute(
@@ -74,7 +74,7 @@ class ExecuteRules:
         assert store.get("new") is None
         assert store.execute([AdvanceTurn()]) == [1]
 
-    @needs("execute")
+    @needs("execute", "compare_and_set")
     def test_a_refused_compare_and_set_lets_the_others_stand(self, store: Any) -> None:
         """It is an outcome, not a failure."""
         assert store.execute([Write("a", "1"), CompareAndSet("b", "x", "1"), Write("c", "1")])[1] is False

@@ -59,7 +59,7 @@ class VersionRules:
         store.execute([Write("a", "2", expected_version=0)])
         assert store.get("a").value == "2"
 
-    @needs("execute")
+    @needs("execute", "compare_and_set")
     def test_a_refused_version_takes_a_place_in_the_order(self, store: Any) -> None:
         """A refusal is a fact of its own, so versions after it are higher by one more."""
         before = store.execute([Write("a", "1")])[0]

@@ -11,7 +11,13 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from turnlog.eventlog import AdvanceTurn, Clear, CompareAndSet, Delete, EventLog, SetTurn, Write
-from turnlog.memory import EventSourcedStore, InMemoryStore, RestoreSnapshot, WriteExpiring
+from turnlog.memory import (
+    EventSourcedStore,
+    InMemoryStore,
+    RedactingStore,
+    RestoreSnapshot,
+    WriteExpiring,
+)
 from turnlog.projections import EntriesProjection, first_difference
 from turnlog.testing import StandingClock
 
@@ -82,3 +88,20 @@ def test_both_stores_answer_alike(batches: list[list[Any]]) -> None:
                 assert list(on_disk.scan(after=entry.key, limit=2)) == behind
             with log.reading() as db:
                 assert first_difference(db) is None
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.lists(COMMANDS, min_size=1, max_size=4), max_size=8))
+def test_a_redacting_store_answers_alike_where_nothing_is_secret(batches: list[list[Any]]) -> None:
+    """Whatever is asked of it, but for a compare-and-set, is answered as without it."""
+    clock = StandingClock()
+    inner, plain = InMemoryStore(clock=clock), InMemoryStore(clock=clock)
+    redacting: Any = RedactingStore(inner)
+    for batch in batches:
+        clock.now += 1
+        if any(isinstance(command, CompareAndSet) for command in batch):
+            assert answer(redacting, batch)[0] is TypeError
+        else:
+            assert answer(redacting, batch) == answer(plain, batch)
+        assert redacting.list() == inner.list() == plain.list()
+        assert redacting.get_turn() == plain.get_turn()

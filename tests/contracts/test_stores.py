@@ -11,9 +11,21 @@ from typing import Any
 import pytest
 
 from turnlog.eventlog import EventLog, Limits
-from turnlog.memory import AsyncEventSourcedStore, AsyncInMemoryStore, EventSourcedStore, InMemoryStore
+from turnlog.memory import (
+    AsyncEventSourcedStore,
+    AsyncFileStore,
+    AsyncInMemoryStore,
+    AsyncRedactingStore,
+    EventSourcedStore,
+    FileStore,
+    InMemoryStore,
+    RedactingStore,
+)
 from turnlog.projections import EntriesProjection
 from turnlog.testing import AsyncStoreContract, Clock, StandingClock, StoreContract
+
+SPLIT_PAIR = ("\ud83d\ude00",)
+"""What JSON cannot tell from the one character that the two halves would make."""
 
 
 class AtExactTimes:
@@ -73,11 +85,98 @@ class TestAsyncEventSourcedStore(AtExactTimes, AsyncStoreContract):
         return partial(on_a_log, AsyncEventSourcedStore, tmp_path / "store.db", clock, Limits())
 
 
-@pytest.fixture(params=["in memory", "on a log"])
+@contextmanager
+def redacting(decorator: Any, opened: AbstractContextManager[Any]) -> Iterator[Any]:
+    """A redacting store around what is opened."""
+    with opened as store:
+        yield decorator(store)
+
+
+class TestFileStore(AtExactTimes, StoreContract):
+    """The store in a JSON file."""
+
+    durable = True
+    refuses = SPLIT_PAIR
+
+    @pytest.fixture
+    def open_store(self, tmp_path: Path, clock: Clock) -> Callable[[], FileStore]:
+        """The file of the test's folder."""
+        return lambda: FileStore(tmp_path / "store.json", clock=clock)
+
+
+class TestAsyncFileStore(AtExactTimes, AsyncStoreContract):
+    """Its asynchronous twin."""
+
+    durable = True
+    refuses = SPLIT_PAIR
+
+    @pytest.fixture
+    def open_store(self, tmp_path: Path, clock: Clock) -> Callable[[], AsyncFileStore]:
+        """The file of the test's folder."""
+        return lambda: AsyncFileStore(tmp_path / "store.json", clock=clock)
+
+
+class TestRedactingStoreInMemory(AtExactTimes, StoreContract):
+    """A store that masks secrets, before one in memory."""
+
+    @pytest.fixture
+    def open_store(self, clock: Clock) -> Callable[[], RedactingStore]:
+        """A new one each time."""
+        return lambda: RedactingStore(InMemoryStore(clock=clock))
+
+
+class TestAsyncRedactingStoreInMemory(AtExactTimes, AsyncStoreContract):
+    """Its asynchronous twin."""
+
+    @pytest.fixture
+    def open_store(self, clock: Clock) -> Callable[[], AsyncRedactingStore]:
+        """A new one each time."""
+        return lambda: AsyncRedactingStore(AsyncInMemoryStore(clock=clock))
+
+
+class TestRedactingStoreOnALog(AtExactTimes, StoreContract):
+    """Before one on a log."""
+
+    durable = True
+
+    @pytest.fixture
+    def open_store(self, tmp_path: Path, clock: Clock) -> Callable[[], AbstractContextManager[Any]]:
+        """The log of the test's folder."""
+        file = tmp_path / "store.db"
+        return lambda: redacting(RedactingStore, on_a_log(EventSourcedStore, file, clock, Limits()))
+
+
+class TestAsyncRedactingStoreOnALog(AtExactTimes, AsyncStoreContract):
+    """Its asynchronous twin."""
+
+    durable = True
+
+    @pytest.fixture
+    def open_store(self, tmp_path: Path, clock: Clock) -> Callable[[], AbstractContextManager[Any]]:
+        """The log of the test's folder."""
+        file = tmp_path / "store.db"
+        return lambda: redacting(AsyncRedactingStore, on_a_log(AsyncEventSourcedStore, file, clock, Limits()))
+
+
+class TestRedactingStoreInAFile(AtExactTimes, StoreContract):
+    """Before one in a JSON file."""
+
+    durable = True
+    refuses = SPLIT_PAIR
+
+    @pytest.fixture
+    def open_store(self, tmp_path: Path, clock: Clock) -> Callable[[], AbstractContextManager[Any]]:
+        """The file of the test's folder."""
+        return lambda: redacting(RedactingStore, FileStore(tmp_path / "store.json", clock=clock))
+
+
+@pytest.fixture(params=["in memory", "on a log", "in a file"])
 def open_limited(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Limits], Any]:
     """Opens a store that has these limits, for the time of a `with` block."""
     if request.param == "in memory":
         return lambda limits: nullcontext(InMemoryStore(limits=limits))
+    if request.param == "in a file":
+        return lambda limits: FileStore(tmp_path / "store.json", limits=limits)
     file = tmp_path / "store.db"
     return lambda limits: on_a_log(EventSourcedStore, file, StandingClock(), limits)
 

@@ -19,10 +19,10 @@ SUMMARIES = json.loads((HERE / "summary_vectors.json").read_text("utf-8"))
 NUMBERS = json.loads((HERE / "number_vectors.json").read_text("utf-8"))
 
 # White space as JavaScript's trim knows it.
-SPACE = (
+JAVASCRIPT_SPACES = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029"
 )
-SPACE += "\u202f\u205f\u3000\ufeff"
+JAVASCRIPT_SPACES += "\u202f\u205f\u3000\ufeff"
 
 
 def remembering(writes: list[Any]) -> SharedMemory:
@@ -41,7 +41,7 @@ def test_summaries_are_those_of_the_original(vector: dict[str, Any]) -> None:
     r"""Vectors computed with the original agree, but for line breaks in values, which we show as `\n`."""
     summary = remembering(vector["writes"]).get_summary(vector.get("taskIds"))
     if any("\n" in value for _, _, value in vector["writes"] if isinstance(value, str)):
-        summary = summary.replace(r"\n", "\n").rstrip(SPACE)
+        summary = summary.replace(r"\n", "\n").rstrip(JAVASCRIPT_SPACES)
     assert summary == vector["summary"]
 
 
