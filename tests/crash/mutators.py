@@ -39,10 +39,13 @@ def prepare(path: Path) -> None:
     """A log with something in it, and beside it one to import from."""
     with turnlog.open(path, durability="os") as log:
         log.execute([Write("a", "old"), Write("writer/draft", "old"), AdvanceTurn()], run="main")
-        log.execute([Write("a", "older"), Write("gone", "old", expires_at_turn=9)], run="main", agent="writer")
+        log.execute(
+            [Write("a", "older"), Write("gone", "old", expires_at_turn=9)], run="main", agent="writer"
+        )
         log.fork("main", 3, run="side", turn=0)
     with turnlog.open(path.with_name("source.db"), durability="os") as log:
         log.execute([Write(f"key {number}", "from afar") for number in range(3)], run="arriving")
+        path.with_name("arriving.jsonl").write_text("\n".join(export_lines(log)), "utf-8")
 
 
 def _store(verb: str, *given: Any, **named: Any) -> Callable[[EventLog], Any]:
@@ -79,9 +82,8 @@ def _run(begin: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
 
 
 def _import(log: EventLog) -> Any:
-    with turnlog.open(Path(log.path).with_name("source.db"), read_only=True) as source:
-        lines = [*export_lines(source)]
-    return import_lines(log, lines, "arriving")
+    export = Path(log.path).with_name("arriving.jsonl")
+    return import_lines(log, export.read_text("utf-8").splitlines(), "arriving")
 
 
 _VERBS: dict[str, tuple[Any, ...]] = {
@@ -103,7 +105,9 @@ _MEMORY_VERBS: dict[str, tuple[Any, ...]] = {
     "set_turn": (9,),
     "restore": (_SNAPSHOT,),
 }
-_AGENT_VERBS = {verb: _MEMORY_VERBS[verb][1:] for verb in ("write", "write_expiring", "compare_and_set", "delete")}
+_AGENT_VERBS = {
+    verb: _MEMORY_VERBS[verb][1:] for verb in ("write", "write_expiring", "compare_and_set", "delete")
+}
 
 MUTATORS: dict[str, Callable[[EventLog], Any]] = {
     **{f"EventSourcedStore.{verb}": _store(verb, *given) for verb, given in _VERBS.items()},

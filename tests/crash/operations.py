@@ -143,7 +143,9 @@ def prepare(path: Path) -> None:
     """Make the log that is to be written, and the export that is to be imported."""
     with turnlog.open(path.with_name("source.db"), durability="os") as source:
         for number in range(ARRIVALS):
-            source.execute([Write(f"k{key}", text(f"{number} {key}")) for key in range(40)], run=f"in {number}")
+            source.execute(
+                [Write(f"k{key}", text(f"{number} {key}")) for key in range(40)], run=f"in {number}"
+            )
         path.with_name(_EXPORT).write_text("\n".join(export_lines(source)), "utf-8")
     with turnlog.open(path, durability="os") as log:
         log.execute([Write(key, "first") for key in _KEYS], run="main")

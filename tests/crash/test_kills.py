@@ -99,9 +99,7 @@ class Workers:
 def server() -> Iterator[subprocess.Popen[bytes]]:
     """The program that forks workers; it has imported everything already."""
     program = Path(__file__).with_name("worker.py")
-    with subprocess.Popen(
-        [sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as server:
+    with subprocess.Popen([sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         yield server
         assert server.stdin is not None
         server.stdin.close()
@@ -192,7 +190,9 @@ class Campaign:
 
 @pytest.mark.parametrize("processes", [1, 3], ids=["one process", "three processes"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
-@pytest.mark.parametrize("rounds", [pytest.param(3, id="few"), pytest.param(60, id="many", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(3, id="few"), pytest.param(60, id="many", marks=pytest.mark.long)]
+)
 def test_a_killed_process_leaves_every_operation_whole_or_absent(
     server: subprocess.Popen[bytes], tmp_path: Path, number: signal.Signals, processes: int, rounds: int
 ) -> None:

@@ -20,6 +20,7 @@ import pytest
 import turnlog
 from turnlog.eventlog import Busy, Closed, EventLog, StorageError, TurnlogError, Write
 from turnlog.eventlog.driver import driver
+from turnlog.eventlog.export import export_lines
 from turnlog.replay.verification import verify
 
 from ..interruption import Interruption
@@ -39,8 +40,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def path(prepared: Path, tmp_path: Path) -> Path:
-    """A copy, with its source beside it."""
-    shutil.copy(prepared.with_name("source.db"), tmp_path)
+    """A copy, with an export to import beside it."""
+    shutil.copy(prepared.with_name("arriving.jsonl"), tmp_path)
     return Path(shutil.copy(prepared, tmp_path / "team.db"))
 
 
@@ -52,6 +53,11 @@ def contents(path: Path) -> dict[str, list[str]]:
         found = {table: sorted(map(repr, db.execute(f"select * from {table}"))) for (table,) in tables}
         db.execute("rollback")
     return found
+
+
+def cause(error: BaseException) -> Any:
+    """Where it began."""
+    return error if error.__cause__ is None else cause(error.__cause__)
 
 
 def check_whole(log: EventLog) -> None:
@@ -144,7 +150,9 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
                 fault.fail()
             return super().executemany(statement, rows)
 
-    monkeypatch.setattr(driver(), "connect", lambda *given, **named: _CONNECT(*given, factory=Failing, **named))
+    monkeypatch.setattr(
+        driver(), "connect", lambda *given, **named: _CONNECT(*given, factory=Failing, **named)
+    )
     return fault
 
 
@@ -163,7 +171,7 @@ def test_whichever_statement_fails_nothing_has_changed(path: Path, fault: Fault,
                 assert type(error) is StorageError
                 assert str(attempt) in str(error)
                 assert "disk I/O error" in str(error)
-                assert fault.hit in (error.__cause__, error.__cause__ and error.__cause__.__cause__)
+                assert fault.hit is cause(error)
                 assert contents(attempt) == before
             else:
                 assert fault.hit is None, "it was swallowed"
@@ -217,10 +225,6 @@ def limit_pages(log: EventLog, spare: int | None) -> None:
     log.transact(limit)
 
 
-def _import_much(log: EventLog) -> Any:
-    return MUTATORS["import_lines"](log)
-
-
 GROWING: dict[str, Callable[[EventLog], Any]] = {
     "append": lambda log: log.execute([Write(f"key {n}", "v" * 3000) for n in range(20)], run="main"),
     "fork": lambda log: turnlog.Timeline(log, "main").fork(run="new"),
@@ -251,6 +255,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
         log.execute([Write(f"key {number}", "w" * 20) for number in range(300)], run="main")
     with turnlog.open(path.with_name("source.db"), durability="os") as log:
         log.execute([Write(f"key {number}", "v" * 300) for number in range(100)], run="arriving")
+        path.with_name("arriving.jsonl").write_text("\n".join(export_lines(log)), "utf-8")
     return path
 
 
@@ -258,10 +263,20 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", GROWING)
 def test_a_full_disk_changes_nothing(grown: Path, tmp_path: Path, name: str, limit: str) -> None:
     """However much room there is, short of enough: it says that it is full, all is as before, then it goes on."""
-    shutil.copy(grown.with_name("source.db"), tmp_path)
+    shutil.copy(grown.with_name("arriving.jsonl"), tmp_path)
     path = Path(shutil.copy(grown, tmp_path / "team.db"))
-    failed = 0
-    with turnlog.open(path, durability="os") as log:
+    failed, opened = 0, turnlog.open
+    if name == "rebuild":  # of a table that is not there: one that is would leave its room
+        opened = EventLog
+        with closing(_CONNECT(path, isolation_level=None)) as db:
+            for statement in (
+                "delete from projections",
+                "drop view current_entries",
+                "drop table entries",
+                "vacuum",
+            ):
+                db.execute(statement)
+    with opened(path, durability="os") as log:
         log.execute([Write("first", "v")], run="main")
         before = contents(path)
         for step in itertools.count():
@@ -276,9 +291,7 @@ def test_a_full_disk_changes_nothing(grown: Path, tmp_path: Path, name: str, lim
                 failed += 1
                 assert str(path) in str(error)
                 assert "full" in str(error)
-                assert isinstance(error.__cause__, driver().Error)
-                if limit == "of the file's pages":
-                    assert error.__cause__.sqlite_errorname == "SQLITE_FULL"
+                assert cause(error).sqlite_errorname in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR")
                 assert contents(path) == before
             else:
                 break
@@ -345,7 +358,9 @@ _SYNCHRONOUS = [name for name in MUTATORS if not name.startswith("Async") and na
 
 
 @pytest.mark.parametrize("name", _SYNCHRONOUS)
-@pytest.mark.parametrize("step", [pytest.param(41, id="some"), pytest.param(1, id="all", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "step", [pytest.param(41, id="some"), pytest.param(1, id="all", marks=pytest.mark.long)]
+)
 def test_an_interrupt_at_any_line_of_any_method(path: Path, name: str, step: int) -> None:
     """Ctrl-C at a line, ours or the library's: the change is whole or absent, no lock is left, and it goes on."""
     attempt = path.with_name("attempt.db")
