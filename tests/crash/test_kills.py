@@ -196,7 +196,7 @@ class Campaign:
 def test_a_killed_process_leaves_every_operation_whole_or_absent(
     server: subprocess.Popen[bytes], tmp_path: Path, number: signal.Signals, processes: int, rounds: int
 ) -> None:
-    """Whenever it is killed: what was acknowledged is there, all else whole or absent, the next opening quick."""
+    """Whenever it was: what was acknowledged is there, all else whole or absent, the next opening quick."""
     seed = rounds * 100 + number * 10 + processes
     campaign = Campaign(Workers(server), tmp_path, random.Random(seed), number, processes)
     campaign.carry_out(rounds)
