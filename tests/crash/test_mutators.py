@@ -369,7 +369,7 @@ _SYNCHRONOUS = [name for name in MUTATORS if not name.startswith("Async") and na
 
 @pytest.mark.parametrize("name", _SYNCHRONOUS)
 @pytest.mark.parametrize(
-    "step", [pytest.param(149, id="some"), pytest.param(1, id="all", marks=pytest.mark.long)]
+    "step", [pytest.param(149, id="some"), pytest.param(5, id="many", marks=pytest.mark.long)]
 )
 def test_an_interrupt_at_any_line_of_any_method(path: Path, name: str, step: int) -> None:
     """Ctrl-C at a line, ours or the library's: whole or absent, no lock left, and the log goes on."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -150,7 +151,7 @@ def test_what_processes_saw_is_linearizable(tmp_path: Path, processes: int, time
     overlapping = refused = 0
     for history in histories.values():
         history.sort(key=lambda each: each.called)
-        overlapping += sum(a.returned > b.called for a, b in zip(history, history[1:], strict=False))
+        overlapping += sum(a.returned > b.called for a, b in pairwise(history))
         refused += sum(each.kind == "compare_and_set" and each.answer is False for each in history)
         assert is_linearizable(history)
         # The search has something to say of it: with a read that comes too late for its value it is none.
