@@ -83,6 +83,7 @@ where e.run = ?2 and e.revision > ?3
 order by e.revision limit {_PAGE}
 """  # noqa: S608 - constants only
 _NEXT = "select position from events where run = ? and revision > ? order by revision limit 1"
+_EARLY = "select position, revision from events where run = ? and revision <= ? order by revision limit 1"
 _PLACE = "select position, turn from events where run = ? and revision = ?"
 _LIFE = f"""
 select type, coalesce(birth, revision) from events where run = ? and key = ? and revision <= ? and {CHANGES}
@@ -133,6 +134,9 @@ class RunCheck:
         Raises:
             WrongEvent: the first that cannot be right.
         """
+        early = self._db.execute(_EARLY, (self._run.id, self._run.fork_revision)).fetchone()
+        if early is not None:  # no chain would come by it
+            raise WrongEvent(early[0], f"has revision {early[1]}, before its run's first")
         while True:
             rows, readable = self._rows()
             for row in rows:

@@ -367,6 +367,7 @@ def test_a_file_that_is_gone(path: Path, name: str, gone: str) -> None:
 _SYNCHRONOUS = [name for name in MUTATORS if not name.startswith("Async") and name != "EventLog.aexecute"]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in Python's own tempfile
 @pytest.mark.parametrize("name", _SYNCHRONOUS)
 @pytest.mark.parametrize(
     "step", [pytest.param(149, id="some"), pytest.param(5, id="many", marks=pytest.mark.long)]
