@@ -100,7 +100,7 @@ class Database:
         db = self.connect(writing=not self.read_only)
         try:
             with self.errors():
-                version = self._identify(db)
+                version = self._retry(lambda: self._identify(db))
                 if self.read_only:
                     if version == 0:
                         raise NotOurs(f"{self.shown} is empty: no turnlog has been written there")

@@ -390,8 +390,10 @@ def _read_object(text: str) -> dict[str, Any] | None:
 
 def _is_refusal(members: dict[str, Any]) -> bool:
     """Whether they are those of a WriteRefused."""
-    numbers = (members.get("found"), members.get("expected", 0), members.get("length"))
+    numbers = (members.get("found"), members.get("length"))
     if not all(type(number) is int and number >= 0 for number in numbers):
+        return False
+    if type(members.get("expected", 0)) is not int:  # any that was stated, also what no version can be
         return False
     digest = members.get("digest")
     if type(members.get("reason")) is not str or type(digest) is not str:

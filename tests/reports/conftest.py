@@ -1,4 +1,4 @@
-"""What every report has in common: a log on which two rules must hold afterwards, and helpers to start others.
+"""What every report has in common: a log on which two rules must hold afterwards, and ways to start others.
 
 The rules: `verify` finds no difference between log and live table, and somebody else who does not wait at all
 can write. A test that damages its file on purpose uses another path than `path`.
@@ -64,7 +64,7 @@ def memory(store: EventSourcedStore) -> SharedMemory:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts a Python program; what it was given is in `sys.argv`. Killed at the latest when the test ends."""
+    """Starts a Python program; what it was given is in `sys.argv`. Killed when the test ends."""
     with ExitStack() as stack:
 
         def start(program: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
 
+import turnlog
 from turnlog import EventSourcedStore, SharedMemory
 from turnlog.eventlog import EventLog
+from turnlog.eventlog.driver import driver
 
 NAMES = [
     "john_doe",
@@ -51,17 +56,24 @@ def test_prefixes_are_literal(everybody: SharedMemory, store: EventSourcedStore)
     assert [entry.key for entry in store.scan("john_")] == ["john_doe/k"]
 
 
-def test_no_text_of_a_caller_is_in_any_statement(everybody: SharedMemory, log: EventLog) -> None:
+def test_no_text_of_a_caller_is_in_any_statement(
+    everybody: SharedMemory, log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is asked for is bound, never spelled into SQL."""
     statements: list[str] = []
-    with log.reading() as db:
-        original = db.execute
-        db.set_trace_callback(None)
-    assert original is not None
-    everybody.read("warm up")
-    with log.reading() as db:
-        db.execute("create temp table if not exists probe (a)")
-        db.set_trace_callback(statements.append)
-    list(EventSourcedStore(log).scan('x" OR 1=1 --'))
-    everybody.list_by_agent('x" OR 1=1 --')
-    assert statements
+
+    class Listening(driver().Connection):  # type: ignore[misc]
+        def execute(self, statement: str, *given: Any) -> Any:
+            statements.append(statement)
+            return super().execute(statement, *given)
+
+    monkeypatch.setattr(driver(), "connect", partial(driver().connect, factory=Listening))
+    with turnlog.open(log.path) as listening:
+        memory = SharedMemory(EventSourcedStore(listening))
+        name = NAMES[-1]
+        memory.write(name, "k", "again")
+        assert memory.list_by_agent(name)
+        assert list(listening.read(agent=name, key=f"{name}/k"))
+        assert list(turnlog.Timeline(listening).history(f"{name}/k"))
+    assert len(statements) > 10
+    assert [statement for statement in statements if "1=1" in statement] == []
