@@ -28,6 +28,18 @@ from ..interruption import Interruption
 from .mutators import MUTATORS, NOT_ON_A_LOG, READERS, prepare
 
 _EACH = pytest.mark.parametrize("name", MUTATORS)
+_QUICK = {
+    "EventLog.execute",
+    "EventLog.aexecute",
+    "EventLog.fork",
+    "EventLog.transact",
+    "SharedMemory.restore",
+    "Timeline.fork",
+    "Timeline.restore",
+}
+"""What every other method ends in, for what would take long to do with all of them."""
+
+_QUICK_FIRST = [name if name in _QUICK else pytest.param(name, marks=pytest.mark.long) for name in MUTATORS]
 _CONNECT = driver().connect
 
 
@@ -164,12 +176,7 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
     return fault
 
 
-_TWINS = [
-    pytest.param(name, marks=pytest.mark.long) if name.startswith("Async") else name for name in MUTATORS
-]
-
-
-@pytest.mark.parametrize("name", _TWINS)
+@pytest.mark.parametrize("name", _QUICK_FIRST)
 def test_whichever_statement_fails_nothing_has_changed(path: Path, fault: Fault, name: str) -> None:
     """For each statement of each method: an error that names the file, all as before, and it goes on."""
     before = contents(path)
@@ -364,14 +371,18 @@ def test_a_file_that_is_gone(path: Path, name: str, gone: str) -> None:
 
 # -- interrupts
 
-_SYNCHRONOUS = [name for name in MUTATORS if not name.startswith("Async") and name != "EventLog.aexecute"]
+_INTERRUPTED = [
+    *(pytest.param(name, 149, id=f"{name}, some") for name in sorted(_QUICK - {"EventLog.aexecute"})),
+    *(
+        pytest.param(name, 5, id=f"{name}, many", marks=pytest.mark.long)
+        for name in MUTATORS
+        if not name.startswith("Async") and name != "EventLog.aexecute"
+    ),
+]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in Python's own tempfile
-@pytest.mark.parametrize("name", _SYNCHRONOUS)
-@pytest.mark.parametrize(
-    "step", [pytest.param(149, id="some"), pytest.param(5, id="many", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("name", "step"), _INTERRUPTED)
 def test_an_interrupt_at_any_line_of_any_method(path: Path, name: str, step: int) -> None:
     """Ctrl-C at a line, ours or the library's: whole or absent, no lock left, and the log goes on."""
     attempt = path.with_name("attempt.db")

@@ -26,7 +26,7 @@ print(json.dumps(versions))
 
 
 @pytest.mark.parametrize(
-    ("processes", "files"), [(3, 15), pytest.param(8, 50, marks=pytest.mark.long)], ids=["few", "many"]
+    ("processes", "files"), [(2, 10), pytest.param(8, 50, marks=pytest.mark.long)], ids=["few", "many"]
 )
 def test_processes_open_missing_files_together(
     tmp_path: Path, together: Callable[..., list[str]], processes: int, files: int

@@ -30,7 +30,7 @@ print(json.dumps(errors))
 """
 
 
-@pytest.mark.parametrize("times", [100, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [50, pytest.param(500, marks=pytest.mark.long)])
 def test_reading_the_head_before_each_append_costs_nobody_the_lock(
     path: Path, together: Callable[..., list[str]], times: int
 ) -> None:
