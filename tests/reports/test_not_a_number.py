@@ -13,7 +13,7 @@ from turnlog import EventSourcedStore, SharedMemory
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf], ids=str)
 @pytest.mark.parametrize(
-    ("wrap", "path"),
+    ("wrap", "where"),
     [
         pytest.param(lambda x: x, r"\$", id="bare"),
         pytest.param(lambda x: [1.0, x], r"\$\[1\]", id="in a list"),
@@ -22,10 +22,10 @@ from turnlog import EventSourcedStore, SharedMemory
     ],
 )
 def test_what_is_not_finite_is_refused(
-    memory: SharedMemory, store: EventSourcedStore, number: float, wrap: Any, path: str
+    memory: SharedMemory, store: EventSourcedStore, number: float, wrap: Any, where: str
 ) -> None:
     """A TypeError names the path, and nothing is stored, as a value or as metadata."""
-    with pytest.raises(TypeError, match=path):
+    with pytest.raises(TypeError, match=where):
         memory.write("a", "scores", wrap(number))
     with pytest.raises(TypeError):
         store.set("k", "v", {"x": wrap(number)})
