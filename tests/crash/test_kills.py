@@ -191,7 +191,7 @@ class Campaign:
 @pytest.mark.parametrize("processes", [1, 3], ids=["one process", "three processes"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
 @pytest.mark.parametrize(
-    "rounds", [pytest.param(3, id="few"), pytest.param(60, id="many", marks=pytest.mark.long)]
+    "rounds", [pytest.param(2, id="few"), pytest.param(60, id="many", marks=pytest.mark.long)]
 )
 def test_a_killed_process_leaves_every_operation_whole_or_absent(
     server: subprocess.Popen[bytes], tmp_path: Path, number: signal.Signals, processes: int, rounds: int

@@ -299,10 +299,10 @@ def test_a_full_disk_changes_nothing(grown: Path, tmp_path: Path, name: str, lim
         before = contents(path)
         for step in itertools.count():
             if limit == "of the file's pages":
-                limit_pages(log, step * 3)
+                limit_pages(log, step * 5)
                 error = raised_by(lambda: GROWING[name](log))
             else:
-                with limited_files(path.with_name("team.db-wal").stat().st_size + step * 3 * 4096):
+                with limited_files(path.with_name("team.db-wal").stat().st_size + step * 5 * 4096):
                     error = raised_by(lambda: GROWING[name](log))
             if error is None:
                 break

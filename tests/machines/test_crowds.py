@@ -78,7 +78,7 @@ def start(stack: ExitStack, program: str, *arguments: object) -> subprocess.Pope
 
 @pytest.mark.parametrize(
     ("processes", "times"),
-    [pytest.param(3, 10, id="three"), pytest.param(16, 100, id="sixteen", marks=pytest.mark.long)],
+    [pytest.param(2, 9, id="two"), pytest.param(16, 100, id="sixteen", marks=pytest.mark.long)],
 )
 def test_processes_that_write_values_of_all_sizes(tmp_path: Path, processes: int, times: int) -> None:
     """Values of one byte to a megabyte, from all sides at once: each is there, whole."""
@@ -136,7 +136,7 @@ def test_thirty_two_threads_on_one_object(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "batches", [pytest.param(150, id="some"), pytest.param(3000, id="many", marks=pytest.mark.long)]
+    "batches", [pytest.param(80, id="some"), pytest.param(3000, id="many", marks=pytest.mark.long)]
 )
 def test_readers_see_whole_batches_in_order(tmp_path: Path, batches: int) -> None:
     """In the live table and in the log: of a batch all or nothing, in the order of commits, each once."""
