@@ -50,7 +50,10 @@ def costs(path: Path) -> dict[str, float]:
 
 @pytest.mark.parametrize(
     "events",
-    [pytest.param(15_000, id="15 thousand"), pytest.param(1_000_000, id="a million", marks=pytest.mark.long)],
+    [
+        pytest.param(15_000, id="15 thousand"),
+        pytest.param(1_000_000, id="a million", marks=[pytest.mark.long, pytest.mark.timeout(600)]),
+    ],
 )
 def test_reading_does_not_depend_on_the_length(path: Path, tmp_path: Path, events: int) -> None:
     """Many times the history costs no more to open and read, but for what two more levels of an index do."""
