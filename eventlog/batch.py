@@ -172,6 +172,11 @@ class Batch:
         self._run = self._end.run
         self._revision, self._turn, self._hash = self._end.revision, self._end.turn, self._end.hash
 
+    @property
+    def lineage(self) -> Lineage:
+        """The run appended to, and its ancestors."""
+        return self._end.lineage
+
     # -- the view of the present
 
     @property

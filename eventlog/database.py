@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeVar, cast
 
-from .driver import Connection, Error, driver, is_busy, storage_error
+from .driver import Connection, Error, driver, is_busy, is_refused, storage_error
 from .errors import Busy, NotOurs, OutcomeUnknown, StorageError, TooNew, TurnlogError
 from .processes import is_inherited, refusal
 from .schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
@@ -100,7 +100,7 @@ class Database:
         db = self.connect(writing=not self.read_only)
         try:
             with self.errors():
-                version = self._identify(db)
+                version = self._retry(lambda: self._identify(db))
                 if self.read_only:
                     if version == 0:
                         raise NotOurs(f"{self.shown} is empty: no turnlog has been written there")
@@ -127,9 +127,9 @@ class Database:
                 return self._open(immutable=False, writing=writing)
             except driver().OperationalError as error:
                 # A WAL file that nobody writes can be read in a place where SQLite cannot put its -shm file,
-                # but only without locks.
+                # but only without locks: not for an error of any other kind.
                 unfinished = self._left("-wal") or self._left("-journal")
-                if not self.read_only or unfinished or is_busy(error):
+                if not self.read_only or unfinished or not is_refused(error):
                     raise
                 return self._open(immutable=True, writing=False)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     Connection = Cursor = Error = object
 
-__all__ = ["Connection", "Cursor", "Error", "driver", "is_busy", "storage_error"]
+__all__ = ["Connection", "Cursor", "Error", "driver", "is_busy", "is_refused", "storage_error"]
 
 _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _NOTADB = 5, 6, 8, 10, 11, 13, 14, 26
 
@@ -46,6 +46,11 @@ def driver() -> ModuleType:
 def is_busy(error: BaseException) -> bool:
     """Whether `error` says that somebody else holds a lock."""
     return _primary_code(error) in (_BUSY, _LOCKED)
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether `error` says that something may not be written, or not be opened, in this place."""
+    return _primary_code(error) in (_READONLY, _CANTOPEN)
 
 
 def storage_error(

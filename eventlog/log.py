@@ -213,6 +213,8 @@ class EventLog:
         request = Fork(self.path, source, revision, run, turn, Actor(agent))
         self._commit(request)
         recorded = cast("Recorded", request.recorded)
+        # Known without a look into the file, which could fail when the fork already stands.
+        self._runs[run] = cast("Lineage", request.lineage)
         return Head(
             recorded.position, recorded.revision, recorded.turn, recorded.hash, recorded.recorded_at_ms
         )

@@ -75,6 +75,7 @@ _COMMITMENTS = """
 select id, commitment from names where id in (select value from json_each(?)) and family = ?
 """
 _NEXT = "select position from events where run = ? and revision > ? order by revision limit 1"
+_EARLY = "select position, revision from events where run = ? and revision <= ? order by revision limit 1"
 _PLACE = "select position, turn from events where run = ? and revision = ?"
 _LIFE = f"""
 select type, coalesce(birth, revision) from events where run = ? and key = ? and revision <= ? and {CHANGES}
@@ -129,6 +130,9 @@ class RunCheck:
         Raises:
             WrongEvent: the first that cannot be right.
         """
+        early = self._db.execute(_EARLY, (self._run.id, self._run.fork_revision)).fetchone()
+        if early is not None:  # no chain would come by it
+            raise WrongEvent(early[0], f"has revision {early[1]}, before its run's first")
         while True:
             rows, readable = self._rows()
             self._learn_names(rows)
@@ -416,8 +420,10 @@ def _read_object(text: str) -> dict[str, Any] | None:
 
 def _is_refusal(members: dict[str, Any]) -> bool:
     """Whether they are those of a WriteRefused."""
-    numbers = (members.get("found"), members.get("expected", 0), members.get("length"))
+    numbers = (members.get("found"), members.get("length"))
     if not all(type(number) is int and number >= 0 for number in numbers):
+        return False
+    if type(members.get("expected", 0)) is not int:  # any that was stated, also what no version can be
         return False
     return type(members.get("reason")) is str and _is_digest(members.get("digest"))
 

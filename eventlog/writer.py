@@ -14,7 +14,7 @@ from .driver import Connection, driver
 from .errors import Busy, Conflict, NotFound, RunExists, StorageError, TurnlogError
 from .events import Recorded, RunForked
 from .projection import Projection, Step
-from .runs import run_at
+from .runs import Lineage, run_at
 from .tail import Tail
 
 __all__ = ["Commands", "Fork", "Request", "Writer"]
@@ -91,9 +91,25 @@ class Commands:
 
 
 class Fork:
-    """The beginning of a fork."""
+    """The beginning of a fork.
 
-    __slots__ = ("_actor", "_path", "_revision", "_run", "_source", "_turn", "error", "recorded", "settled")
+    Attributes:
+        recorded: its first event.
+        lineage: the new run and its ancestors.
+    """
+
+    __slots__ = (
+        "_actor",
+        "_path",
+        "_revision",
+        "_run",
+        "_source",
+        "_turn",
+        "error",
+        "lineage",
+        "recorded",
+        "settled",
+    )
     needs_tables = True
 
     def __init__(self, path: str, source: str, revision: int, run: str, turn: int, actor: Actor) -> None:
@@ -104,6 +120,7 @@ class Fork:
         self._turn = turn
         self._actor = actor
         self.recorded: Recorded | None = None
+        self.lineage: Lineage | None = None
         self.error: BaseException | None = None
         self.settled = False
 
@@ -128,7 +145,7 @@ class Fork:
         batch = Batch(db, tail, self._run, sources, ForkPoint(past, self._revision, self._turn))
         origin = past.upto(self._revision)[0].run if self._revision else past.segments[-1].run
         fact = RunForked(run_at(db, origin).uid, self._revision, self._turn)
-        self.recorded = batch.append(fact, self._actor)
+        self.recorded, self.lineage = batch.append(fact, self._actor), batch.lineage
         return batch
 
 
@@ -230,10 +247,11 @@ class Writer:
     def _take(self, db: Connection) -> None:
         """Another connection than last time, as after a fork of the process: nothing is known of it."""
         self._tail.forget()
-        self._tail_of = db
         if self._leaves_checkpoints:
             # Moving the WAL into the file takes tens of milliseconds; a loop leaves that to its worker.
-            db.execute("pragma wal_autocheckpoint = 0")
+            with self._database.errors():
+                db.execute("pragma wal_autocheckpoint = 0")
+        self._tail_of = db
 
     def _commit_each(self, db: Connection, requests: Sequence[Request], *, patient: bool) -> None:
         if db is not self._tail_of:

@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from turnlog.eventlog import Busy, EventLog, NotOurs, OutcomeUnknown, StorageError, Write
+from turnlog.eventlog.driver import driver
 
 _FULL, _NORMAL = 2, 1
 # On Linux we flush the WAL ourselves after the commit, when the lock is free again; SQLite then need not.
@@ -420,6 +422,30 @@ def test_opening_waits_for_whoever_has_the_file_for_himself(
     with EventLog(path, **options) as log:
         assert time.monotonic() - started > 0.1
         assert len(list(log.read())) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"read_only": True}], ids=["to write", "to read"])
+def test_opening_waits_where_it_only_looks(
+    path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    """A lock that comes between connecting and the look at what the file is, is waited for like any other."""
+    with EventLog(path):
+        pass
+    locked = 3
+
+    class Locked(driver().Connection):  # type: ignore[misc]
+        def execute(self, statement: str, *given: Any) -> Any:
+            nonlocal locked
+            if "pragma_application_id" in statement and locked:
+                locked -= 1
+                error = driver().OperationalError("database is locked")
+                error.sqlite_errorcode, error.sqlite_errorname = 5, "SQLITE_BUSY"
+                raise error
+            return super().execute(statement, *given)
+
+    monkeypatch.setattr(driver(), "connect", partial(driver().connect, factory=Locked))
+    with EventLog(path, **options):
+        assert locked == 0
 
 
 def test_opening_waits_no_longer_than_asked(path: Path, connect: Callable[..., Any]) -> None:

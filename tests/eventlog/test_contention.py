@@ -20,6 +20,7 @@ from turnlog.projections import first_difference
 from turnlog.replay import Timeline
 
 EACH = 100
+"""Increments of each writer, where a test does not say otherwise."""
 
 _COUNT_UP = """
 import json, sys, time
@@ -44,36 +45,40 @@ print(json.dumps(refused))
 """
 
 
-def check(log: EventLog, writers: int, refused: int) -> None:
+def check(log: EventLog, writers: int, refused: int, times: int = EACH) -> None:
     """Each increment happened once, each refusal is a fact, and the log is whole."""
     assert refused > 0, "nobody was in anybody's way, so this has shown nothing"
-    assert [entry.value for entry in EventSourcedStore(log).list()] == [str(writers * EACH)]
+    assert [entry.value for entry in EventSourcedStore(log).list()] == [str(writers * times)]
     events = list(Timeline(log).history("counter"))
     written = [each for each in events if isinstance(each.event, EntryWritten)]
     values = [each.event.value for each in written if isinstance(each.event, EntryWritten)]
-    assert values == [str(number) for number in range(writers * EACH + 1)]
+    assert values == [str(number) for number in range(writers * times + 1)]
     assert sum(isinstance(each.event, WriteRefused) for each in events) == refused
     by_writer = [sum(each.agent == f"writer {number}" for each in written) for number in range(writers)]
-    assert by_writer == [EACH] * writers
+    assert by_writer == [times] * writers
     with log.reading() as db:
         assert first_difference(db) is None
 
 
-def test_four_processes_count_to_four_hundred(tmp_path: Path) -> None:
-    """Four processes that raise one counter a hundred times each by compare-and-set end at exactly 400."""
+@pytest.mark.parametrize(
+    ("writers", "times"),
+    [pytest.param(4, EACH, id="400"), pytest.param(8, 200, id="1600", marks=pytest.mark.long)],
+)
+def test_processes_count_together(tmp_path: Path, writers: int, times: int) -> None:
+    """Processes that raise one counter by compare-and-set end at exactly the sum of what each did."""
     path = tmp_path / "team.db"
     with turnlog.open(path) as log, ExitStack() as stack:
         EventSourcedStore(log).set("counter", "0")
         processes = [
             stack.enter_context(
                 subprocess.Popen(
-                    [sys.executable, "-c", _COUNT_UP, path, f"writer {number}", str(EACH)],
+                    [sys.executable, "-c", _COUNT_UP, path, f"writer {number}", str(times)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     text=True,
                 )
             )
-            for number in range(4)
+            for number in range(writers)
         ]
         for process in processes:
             assert process.stdout is not None
@@ -82,9 +87,9 @@ def test_four_processes_count_to_four_hundred(tmp_path: Path) -> None:
             assert process.stdin is not None
             process.stdin.write("go\n")
             process.stdin.flush()
-        answers = [process.communicate(timeout=120)[0] for process in processes]
-        assert [process.returncode for process in processes] == [0] * 4
-        check(log, 4, sum(map(json.loads, answers)))
+        answers = [process.communicate(timeout=100)[0] for process in processes]
+        assert [process.returncode for process in processes] == [0] * writers
+        check(log, writers, sum(map(json.loads, answers)), times)
 
 
 @pytest.mark.parametrize("objects", [1, 2], ids=["one-object", "an-object-each"])

@@ -15,7 +15,16 @@ from typing import Any
 import pytest
 
 import turnlog
-from turnlog.eventlog import BadImport, EntryRestored, EntryWritten, EventLog, Limits, TurnAdvanced, Write
+from turnlog.eventlog import (
+    AdvanceTurn,
+    BadImport,
+    EntryRestored,
+    EntryWritten,
+    EventLog,
+    Limits,
+    TurnAdvanced,
+    Write,
+)
 from turnlog.eventlog.export import export_lines
 from turnlog.eventlog.intake import import_lines
 from turnlog.eventlog.integrity import check_log
@@ -115,6 +124,21 @@ def test_a_salt_of_another_length_is_refused(
     db.execute(statement.replace("salt || x'00'", "cast(salt || x'00' as blob)"))
     with log.reading() as reader:
         assert what in str(next(iter(check_log(reader))))
+
+
+def test_an_event_filed_before_its_runs_first_is_refused(
+    path: Path, log: EventLog, connect: Callable[..., Any]
+) -> None:
+    """A newest event with a revision that no chain comes by is found: its like leaves no gap behind."""
+    log.execute([Write("a", "of a"), AdvanceTurn()], run="main")
+    db = connect()
+    db.execute("drop trigger events_no_update")
+    db.execute("update events set revision = -2 where position = 2")
+    with log.reading() as reader:
+        (problem,) = check_log(reader)
+    assert (problem.run, problem.position) == ("main", 2)
+    judged = subprocess.run([sys.executable, "-I", VERIFIER, path], capture_output=True, check=False)
+    assert judged.returncode == 1
 
 
 def edited(kind: str, **members: Any) -> Callable[[list[dict[str, Any]]], None]:
