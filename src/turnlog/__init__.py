@@ -47,14 +47,33 @@ if TYPE_CHECKING:
         acting_as,
     )
     from turnlog.replay import Timeline
+    from turnlog.teams import (
+        Agent,
+        BadPlan,
+        Task,
+        TaskContext,
+        TaskError,
+        TaskEvent,
+        TaskResult,
+        Team,
+        TeamResult,
+        arun_tasks,
+        run_tasks,
+    )
 else:
 
     def __getattr__(name: str) -> object:
         """A public name, or a part of the package."""
-        if name in ("eventlog", "memory", "projections", "replay"):
+        if name in ("eventlog", "memory", "projections", "replay", "teams"):
             return import_module(f"turnlog.{name}")
         if name in __all__:
-            for home in ("turnlog._open", "turnlog.eventlog", "turnlog.memory", "turnlog.replay"):
+            for home in (
+                "turnlog._open",
+                "turnlog.eventlog",
+                "turnlog.memory",
+                "turnlog.replay",
+                "turnlog.teams",
+            ):
                 module = import_module(home)
                 if name in module.__all__:
                     return globals().setdefault(name, getattr(module, name))
@@ -67,6 +86,7 @@ else:
 
 __all__ = [
     "AdvanceTurn",
+    "Agent",
     "AgentMemory",
     "AsyncAgentMemory",
     "AsyncEventSourcedStore",
@@ -75,6 +95,7 @@ __all__ = [
     "AsyncSharedMemory",
     "BadAddress",
     "BadImport",
+    "BadPlan",
     "Busy",
     "Clear",
     "Closed",
@@ -96,10 +117,19 @@ __all__ = [
     "SharedEntry",
     "SharedMemory",
     "StorageError",
+    "Task",
+    "TaskContext",
+    "TaskError",
+    "TaskEvent",
+    "TaskResult",
+    "Team",
+    "TeamResult",
     "Timeline",
     "TooNew",
     "TurnlogError",
     "Write",
     "acting_as",
+    "arun_tasks",
     "open",
+    "run_tasks",
 ]

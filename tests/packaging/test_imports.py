@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FACE = ROOT / "src" / "turnlog"
 NO_LIBRARY = {"benchmarks", "build", "docs", "tests"}
 
-LAYERS = ("eventlog", "projections", "memory", "replay")
+LAYERS = ("eventlog", "projections", "memory", "replay", "teams")
 """The library's folders, lowest first: each may import itself and those before it."""
 
 

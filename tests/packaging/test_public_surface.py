@@ -17,6 +17,7 @@ FACE = Path(__file__).resolve().parents[2] / "src" / "turnlog" / "__init__.py"
 
 PUBLIC = [
     "AdvanceTurn",
+    "Agent",
     "AgentMemory",
     "AsyncAgentMemory",
     "AsyncEventSourcedStore",
@@ -25,6 +26,7 @@ PUBLIC = [
     "AsyncSharedMemory",
     "BadAddress",
     "BadImport",
+    "BadPlan",
     "Busy",
     "Clear",
     "Closed",
@@ -46,12 +48,21 @@ PUBLIC = [
     "SharedEntry",
     "SharedMemory",
     "StorageError",
+    "Task",
+    "TaskContext",
+    "TaskError",
+    "TaskEvent",
+    "TaskResult",
+    "Team",
+    "TeamResult",
     "Timeline",
     "TooNew",
     "TurnlogError",
     "Write",
     "acting_as",
+    "arun_tasks",
     "open",
+    "run_tasks",
 ]
 """Every public name of `turnlog`, sorted. A change here belongs into CHANGELOG.md."""
 
