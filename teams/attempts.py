@@ -14,7 +14,7 @@ from ..memory.shared import SharedMemory
 from .agent import Agent
 from .task import Task
 
-__all__ = ["Attempt", "Attempts", "Outcome", "TaskContext", "act", "act_async"]
+__all__ = ["Attempt", "Attempts", "Outcome", "TaskContext", "act", "act_async", "cancelled_itself"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +101,10 @@ async def act_async(attempt: Attempt, memory: AsyncSharedMemory | None, stopping
         context = TaskContext(attempt.task, attempt.number, activity, stopping)
         returned = attempt.agent.run(attempt.prompt, view, context)
         return await returned if inspect.isawaitable(returned) else returned
+
+
+def cancelled_itself(error: BaseException) -> Exception:
+    """What it counts as when an agent's coroutine is cancelled, but not by us: a failure of the agent's."""
+    failure = RuntimeError("the agent was cancelled by something of its own")
+    failure.__cause__ = error
+    return failure

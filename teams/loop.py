@@ -143,10 +143,3 @@ class _LoopAttempts:
             with acting_as(attempt.agent.name, activity=attempt.activity):
                 return await returned
         return returned
-
-
-def _cancelled_itself(error: asyncio.CancelledError) -> Exception:
-    """What an agent's own cancellation counts as: a failure of the agent's."""
-    failure = RuntimeError("the agent was cancelled by something of its own")
-    failure.__cause__ = error
-    return failure

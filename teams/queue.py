@@ -103,13 +103,6 @@ class TaskQueue:
         self._results[task_id] = failed
         return [failed, *self._cascade(task_id)]
 
-    def skip(self, task_id: str, reason: str) -> list[TaskResult]:
-        """Take a task that was not begun as skipped, and whoever waits for it too; all of these."""
-        before = self._expect(task_id, "pending", "blocked")
-        skipped = replace(before, status="skipped", error=TaskError("skipped", reason))
-        self._results[task_id] = skipped
-        return [skipped, *self._cascade(task_id)]
-
     def skip_rest(self, reason: str) -> list[TaskResult]:
         """Take every task that was not begun as skipped; all of these."""
         skipped: list[TaskResult] = []

@@ -8,7 +8,7 @@ import os
 import queue as queues
 import threading
 from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -16,7 +16,7 @@ from ..memory.acting import acting_as
 from ..memory.async_shared import AsyncSharedMemory
 from ..memory.shared import SharedMemory
 from ..memory.steps import carry_out
-from .attempts import Attempt, Outcome, act, act_async
+from .attempts import Attempt, Outcome, act, act_async, cancelled_itself
 from .hooks import Hooks
 from .plan import make_plan
 from .progress import TaskEvent, reporting
@@ -160,8 +160,6 @@ class _ThreadAttempts:
     def _make(self, attempt: Attempt) -> None:
         try:
             outcome = Outcome(attempt, self._act(attempt))
-        except CancelledError as error:
-            outcome = Outcome(attempt, None, RuntimeError(f"the agent was cancelled: {error}"))
         except BaseException as error:  # noqa: BLE001 - the scheduler decides what to make of it
             outcome = Outcome(attempt, None, error)
         self._ended.put(outcome)
@@ -178,16 +176,14 @@ class _ThreadAttempts:
             return self._on_loop().begin(_awaited(returned)).result()
 
     async def _make_async(self, attempt: Attempt) -> None:
-        from asyncio import CancelledError as Cancelled
+        from asyncio import CancelledError
 
         try:
             outcome = Outcome(attempt, await self._act_async(attempt))
-        except Cancelled as error:
+        except CancelledError as error:
             if self._stopping.is_set():
                 raise
-            failure = RuntimeError("the agent was cancelled by something of its own")
-            failure.__cause__ = error
-            outcome = Outcome(attempt, None, failure)
+            outcome = Outcome(attempt, None, cancelled_itself(error))
         except BaseException as error:  # noqa: BLE001 - the scheduler decides what to make of it
             outcome = Outcome(attempt, None, error)
         self._ended.put(outcome)
