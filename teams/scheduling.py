@@ -235,4 +235,8 @@ class Scheduler:
 
 
 def _error(kind: Literal["agent", "validation"], cause: BaseException) -> TaskError:
-    return TaskError(kind, f"{type(cause).__name__}: {cause}", cause=cause)
+    try:
+        words = str(cause)
+    except Exception as error:  # noqa: BLE001 - an exception of the agent's that cannot even say what it is
+        words = f"(its message cannot be made: {type(error).__name__})"
+    return TaskError(kind, f"{type(cause).__name__}: {words}", cause=cause)
