@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
+import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Coroutine
 from concurrent.futures import Executor
 from typing import Any, TypeVar, cast
@@ -39,7 +41,10 @@ async def in_thread(pool: Executor | None, work: Callable[[], T]) -> T:
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
-        await drained([future])
+        try:
+            await drained([future])
+        finally:
+            _throw_away(future)
         raise
 
 
@@ -57,6 +62,12 @@ async def drained(futures: Collection[asyncio.Future[Any]]) -> None:
             cancelled = error
     if cancelled is not None:
         raise cancelled
+
+
+def _throw_away(future: asyncio.Future[Any]) -> None:
+    """Let go of what nobody is going to await."""
+    if not future.cancelled() and future.exception() is None and inspect.iscoroutine(future.result()):
+        future.result().close()
 
 
 class _Bridge:
@@ -81,8 +92,6 @@ class _Bridge:
 
 class _InThreads(_Bridge):
     def _turned(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        import contextvars
-
         async def asked(*given: Any, **named: Any) -> Any:
             context = contextvars.copy_context()
             return await in_thread(None, functools.partial(context.run, method, *given, **named))

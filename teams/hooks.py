@@ -53,8 +53,8 @@ class Hooks:
     def recording(self, queue: TaskQueue, result: TaskResult) -> Sequence[Command[Any]]:  # noqa: ARG002
         """Commands to carry out in the one batch that writes a completed task's result.
 
-        Only asked where the team's store carries out lists. The queue does not know the result yet:
-        `queue.to_data(finished=result)` shows what is about to be.
+        Only asked where the team's store carries out lists and keeps the turn. The queue does not know the
+        result yet: `queue.to_data(finished=result)` shows what is about to be.
         """
         return ()
 

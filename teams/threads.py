@@ -7,7 +7,7 @@ import inspect
 import os
 import queue as queues
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -138,8 +138,9 @@ class _ThreadAttempts:
         self._stopping.set()
         try:
             # Functions may still wait for coroutines they returned: those must be cancelled first.
-            if self._loop is not None:
-                self._loop.cancel()
+            with self._loop_lock:
+                if self._loop is not None:
+                    self._loop.cancel()
             self._pool.shutdown(cancel_futures=True)
         finally:
             if self._loop is not None:
@@ -173,7 +174,7 @@ class _ThreadAttempts:
         if not inspect.isawaitable(returned):
             return returned
         with acting_as(attempt.agent.name, activity=attempt.activity):
-            return self._on_loop().begin(_awaited(returned)).result()
+            return self._on_loop().begin(returned).result()
 
     async def _make_async(self, attempt: Attempt) -> None:
         from asyncio import CancelledError
@@ -206,8 +207,6 @@ class _ThreadAttempts:
                 if self._memory is not None:
                     self._asynchronous = as_asynchronous(self._memory)
                 self._loop = LoopThread()
+                if self._stopping.is_set():  # then nobody else is going to cancel what is begun on it
+                    self._loop.cancel()
             return self._loop
-
-
-async def _awaited(awaitable: Awaitable[object]) -> object:
-    return await awaitable

@@ -6,7 +6,6 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,65 +28,27 @@ from turnlog.teams.loop import arun_queue
 from turnlog.teams.queue import TaskQueue
 from turnlog.teams.threads import run_queue
 
+from ..memory.conftest import AsyncPlainStore, PlainStore
 
-class PlainStore:
-    """A store such as a user would write: the five verbs over a dict, and nothing else."""
+
+class FailingStore(PlainStore):
+    """A plain store whose verbs fail when a test says so."""
 
     def __init__(self) -> None:
-        self.entries: dict[str, MemoryEntry] = {}
+        super().__init__()
         self.failing: Callable[[str], BaseException | None] = lambda verb: None
 
-    def get(self, key: str) -> MemoryEntry | None:
-        """The entry of `key`."""
-        return self.entries.get(key)
-
     def set(self, key: str, value: str, metadata: Any = None) -> None:
-        """Set `key`, or fail if a test said so."""
+        """Set `key`, or fail."""
         if (error := self.failing("set")) is not None:
             raise error
-        self.entries[key] = MemoryEntry(key, value, metadata, datetime.now(UTC))
+        super().set(key, value, metadata)
 
     def list(self) -> list[MemoryEntry]:
-        """Every entry, or fail if a test said so."""
+        """Every entry, or fail."""
         if (error := self.failing("list")) is not None:
             raise error
-        return [*self.entries.values()]
-
-    def delete(self, key: str) -> None:
-        """Remove `key`."""
-        self.entries.pop(key, None)
-
-    def clear(self) -> None:
-        """Remove everything."""
-        self.entries.clear()
-
-
-class AsyncPlainStore:
-    """The five verbs of a plain store as coroutines."""
-
-    def __init__(self, twin: PlainStore) -> None:
-        self.twin = twin
-
-    async def get(self, key: str) -> MemoryEntry | None:
-        """The entry of `key`."""
-        return self.twin.get(key)
-
-    async def set(self, key: str, value: str, metadata: Any = None) -> None:
-        """Set `key`."""
-        await asyncio.sleep(0)
-        self.twin.set(key, value, metadata)
-
-    async def list(self) -> list[MemoryEntry]:
-        """Every entry."""
-        return self.twin.list()
-
-    async def delete(self, key: str) -> None:
-        """Remove `key`."""
-        self.twin.delete(key)
-
-    async def clear(self) -> None:
-        """Remove everything."""
-        self.twin.clear()
+        return super().list()
 
 
 class Way:
@@ -98,7 +59,7 @@ class Way:
         self.log = log
         self.in_threads = name == "threads"
         self.store: Any = AsyncEventSourcedStore(log) if "async" in name else EventSourcedStore(log)
-        self.plain = PlainStore()
+        self.plain = FailingStore()
         self.plain_store: Any = AsyncPlainStore(self.plain) if "async" in name else self.plain
 
     def team(self, *agents: Agent) -> Team:

@@ -106,7 +106,7 @@ def test_an_agent_that_cancels_itself_has_failed(way: Way) -> None:
 
 @pytest.mark.parametrize("store", [EventSourcedStore, AsyncEventSourcedStore])
 def test_a_cancelled_run_leaves_nothing_behind(log: turnlog.EventLog, store: Any) -> None:
-    """Coroutines are cancelled and may clean up, functions are told and waited for, retries are not awaited."""
+    """Coroutines are cancelled and may clean up, functions are told and waited for, retries dropped."""
     seen: list[str] = []
     function_began = threading.Event()
 
@@ -183,6 +183,32 @@ def test_cancelling_at_any_moment_writes_whole_results_only(log: turnlog.EventLo
         turns = sum(type(event.event).__name__ == "TurnAdvanced" for event in log.read())
         written = sum(type(event.event).__name__ == "EntryWritten" for event in log.read())
         assert turns == written == EventSourcedStore(log).get_turn()
+    assert agents_at_work() == []
+
+
+def test_a_coroutine_that_comes_too_late_is_not_begun(way: Way) -> None:
+    """A function that returns one when the run is being stopped holds nothing up, and nobody awaits it."""
+    began = threading.Event()
+
+    async def endless() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    def late(prompt: str, memory: Any, context: Any) -> Any:
+        began.set()
+        while not context.is_cancelled:
+            threading.Event().wait(0.001)
+        return endless()
+
+    def stops(prompt: str, memory: Any, context: Any) -> str:
+        assert began.wait(30)
+        raise Stop
+
+    with pytest.raises(Stop):
+        way.run(
+            way.team(Agent("late", late), Agent("stops", stops)),
+            [Task("late", "", "late"), Task("stops", "", "stops")],
+        )
     assert agents_at_work() == []
 
 
@@ -273,7 +299,7 @@ with turnlog.open(sys.argv[1]) as log:
 
 @pytest.mark.parametrize("way", ["threads", "loop"])
 def test_an_interrupt_ends_a_run(tmp_path: Path, way: str) -> None:
-    """Ctrl-C: coroutines are cancelled, functions told and waited for; what was completed stays in the log."""
+    """Ctrl-C: coroutines are cancelled, functions told and waited for; what was completed stays."""
     path = tmp_path / "team.db"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", _INTERRUPTED, str(path), way],
@@ -295,12 +321,11 @@ def test_an_interrupt_at_any_line_is_whole_or_absent(log: turnlog.EventLog) -> N
     interrupted = 0
     for run, line in enumerate(range(1, 2000, 23)):
         store = EventSourcedStore(log, f"run {run}")
-        team = Team(
-            [Agent("ann", says("x")), Agent("bob", as_coroutine(says("y")))], shared_memory_store=store
-        )
+        agents = [Agent("ann", says("x")), Agent("bob", as_coroutine(says("y")))]
         sys.settrace(interrupting_at(line))
         try:
-            run_tasks(team, tasks)
+            run_tasks(Team(agents, shared_memory_store=store), tasks)
+            break
         except KeyboardInterrupt:
             interrupted += 1
         finally:

@@ -9,7 +9,8 @@ from pydantic import BaseModel
 
 from turnlog import Agent, AsyncInMemoryStore, AsyncSharedMemory, InMemoryStore, SharedMemory, Team, run_tasks
 
-from .conftest import AsyncPlainStore, PlainStore, as_coroutine, says
+from ..memory.conftest import AsyncPlainStore, PlainStore
+from .conftest import as_coroutine, says
 
 ANN = Agent("ann", says("done"))
 
