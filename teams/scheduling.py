@@ -94,7 +94,10 @@ class Scheduler:
         try:
             yield from steps
         except Exception as error:  # noqa: BLE001 - raised when nothing is under way any more
-            self._fatal = self._fatal or error
+            if self._fatal is None:
+                self._fatal = error
+            elif error is not self._fatal:
+                self._fatal.add_note(f"afterwards: {_error('agent', error).message}")
 
     def _begin(self) -> Steps[None]:
         self._heed((yield from self.hooks.plan_accepted(self.queue)))

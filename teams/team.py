@@ -21,8 +21,9 @@ class Team:
     Args:
         agents: at least one; no two of the same name.
         shared_memory: True for a memory that dies with the process.
-        shared_memory_store: where memory is kept: a `MemoryStore` or an `AsyncMemoryStore`. It wins over
-            `shared_memory`, and gives the team a memory even if that is False. Neither means none.
+        shared_memory_store: where memory is kept: a `MemoryStore`, which is used from several threads at
+            once, or an `AsyncMemoryStore`. It wins over `shared_memory`, and gives the team a memory even if
+            that is False. Neither means none.
 
     Raises:
         TypeError: not agents, not a bool, or not a store (names the missing methods).

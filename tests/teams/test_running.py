@@ -292,6 +292,22 @@ def test_a_failing_store_ends_the_run(way: Way, verb: str) -> None:
     assert way.plain.entries == {} if verb == "set" else list(way.plain.entries) == ["ann/task:slow:result"]
 
 
+def test_a_second_error_is_not_lost(way: Way) -> None:
+    """When the store fails for what was still under way too, the first error tells of the second."""
+    meeting = threading.Barrier(2, timeout=30)
+
+    def run(prompt: str, memory: Any, context: Any) -> str:
+        meeting.wait()
+        return "done"
+
+    errors = [OSError("the second"), OSError("the first")]
+    way.plain.failing = lambda verb: errors.pop()
+    team = Team([Agent("ann", run)], shared_memory_store=way.plain_store)
+    with pytest.raises(OSError, match="the first") as raised:
+        way.run(team, [Task("a", "", "ann"), Task("b", "", "ann")], max_parallel=2)
+    assert raised.value.__notes__ == ["afterwards: OSError: the second", "0 of 2 tasks had ended by then"]
+
+
 def test_a_closed_log_is_a_typed_error(way: Way) -> None:
     """G3: what a log raises is raised as it is; the agent's work before is in the log."""
 
