@@ -138,9 +138,8 @@ class _ThreadAttempts:
         self._stopping.set()
         try:
             # Functions may still wait for coroutines they returned: those must be cancelled first.
-            with self._loop_lock:
-                if self._loop is not None:
-                    self._loop.cancel()
+            if self._loop is not None:
+                self._loop.cancel()
             self._pool.shutdown(cancel_futures=True)
         finally:
             if self._loop is not None:

@@ -89,6 +89,31 @@ def test_what_is_no_exception_stops_the_run(
     check_whole(way.log)
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, Stop])
+def test_so_does_what_a_function_s_coroutine_raises(way: Way, error: type[BaseException]) -> None:
+    """A function may return a coroutine, and that raise what is no `Exception`."""
+    at_work = threading.Barrier(2, timeout=30)
+    seen: list[str] = []
+
+    async def raises() -> str:
+        await asyncio.to_thread(at_work.wait)
+        raise error("enough")
+
+    async def waits(prompt: str, memory: Any, context: Any) -> str:
+        try:
+            await asyncio.to_thread(at_work.wait)
+            await asyncio.Event().wait()
+        finally:
+            seen.append("cancelled")
+        return "never"
+
+    team = way.team(Agent("raises", lambda *_: raises()), Agent("waits", waits))
+    with pytest.raises(error, match="enough"):
+        way.run(team, [Task("a", "", "raises"), Task("b", "", "waits")])
+    assert seen == ["cancelled"]
+    assert agents_at_work() == []
+
+
 def test_an_agent_that_cancels_itself_has_failed(way: Way) -> None:
     """A `CancelledError` that is not our doing is that task's failure, and repeated like any other."""
 
