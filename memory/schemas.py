@@ -18,7 +18,16 @@ from ..eventlog.text import json_text
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter, ValidationError
 
-__all__ = ["conform", "dump_models", "revive"]
+__all__ = ["check_schema", "conform", "dump_models", "revive"]
+
+
+def check_schema(schema: object) -> None:
+    """Refuse what cannot be a schema.
+
+    Raises:
+        TypeError: not a type that pydantic can validate.
+    """
+    _adapter(schema)
 
 
 def conform(value: object, schema: object) -> object:

@@ -1,4 +1,4 @@
-"""Teams of agents: checkpoints of their runs, and approvals that outlive the process.
+"""Teams of agents that share a memory: their tasks, checkpoints of their runs, approvals that outlive them.
 
 A name is imported when it is first used, so that the command line, which has verbs here, answers quickly.
 """
@@ -7,12 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .agent import Agent
     from .approval_decision import ApprovalDecision
     from .approval_error import DurableApprovalError
     from .approval_history import KeptApproval, kept_approvals
     from .approval_ledger import ApprovalLedger, AsyncApprovalLedger
     from .approval_record import ApprovalRecord
     from .approval_request import ApprovalRequest
+    from .attempts import TaskContext
     from .checkpoint import AsyncCheckpoint, Checkpoint
     from .checkpoint_error import BadCheckpoint
     from .checkpoint_history import SavedCheckpoint, checkpoint_at, saved_checkpoints
@@ -24,6 +26,13 @@ if TYPE_CHECKING:
         resumed_identity,
     )
     from .checkpoint_snapshot import CheckpointSnapshot, LogPlace
+    from .errors import BadPlan
+    from .loop import arun_tasks
+    from .progress import TaskEvent
+    from .result import TaskError, TaskResult, TeamResult
+    from .task import Task
+    from .team import Team
+    from .threads import run_tasks
 else:
 
     def __getattr__(name: str) -> object:
@@ -52,9 +61,19 @@ _HOMES = (
     "checkpoint_history",
     "checkpoint_resume",
     "checkpoint_snapshot",
+    "agent",
+    "attempts",
+    "errors",
+    "loop",
+    "progress",
+    "result",
+    "task",
+    "team",
+    "threads",
 )
 
 __all__ = [
+    "Agent",
     "ApprovalDecision",
     "ApprovalLedger",
     "ApprovalRecord",
@@ -62,6 +81,7 @@ __all__ = [
     "AsyncApprovalLedger",
     "AsyncCheckpoint",
     "BadCheckpoint",
+    "BadPlan",
     "Checkpoint",
     "CheckpointSnapshot",
     "DurableApprovalError",
@@ -69,11 +89,20 @@ __all__ = [
     "LogPlace",
     "ResumedIdentity",
     "SavedCheckpoint",
+    "Task",
+    "TaskContext",
+    "TaskError",
+    "TaskEvent",
+    "TaskResult",
+    "Team",
+    "TeamResult",
+    "arun_tasks",
     "check_resumable",
     "checkpoint_at",
     "kept_approvals",
     "memory_point",
     "put_memory_back",
     "resumed_identity",
+    "run_tasks",
     "saved_checkpoints",
 ]

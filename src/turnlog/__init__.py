@@ -56,13 +56,24 @@ if TYPE_CHECKING:
     )
     from turnlog.replay import Timeline, redact
     from turnlog.teams import (
+        Agent,
         ApprovalLedger,
         ApprovalRequest,
         AsyncApprovalLedger,
         AsyncCheckpoint,
         BadCheckpoint,
+        BadPlan,
         Checkpoint,
         DurableApprovalError,
+        Task,
+        TaskContext,
+        TaskError,
+        TaskEvent,
+        TaskResult,
+        Team,
+        TeamResult,
+        arun_tasks,
+        run_tasks,
     )
 else:
 
@@ -90,6 +101,7 @@ else:
 
 __all__ = [
     "AdvanceTurn",
+    "Agent",
     "AgentMemory",
     "ApprovalLedger",
     "ApprovalRequest",
@@ -106,6 +118,7 @@ __all__ = [
     "BadAnchor",
     "BadCheckpoint",
     "BadImport",
+    "BadPlan",
     "Busy",
     "Checkpoint",
     "Clear",
@@ -134,11 +147,20 @@ __all__ = [
     "SharedEntry",
     "SharedMemory",
     "StorageError",
+    "Task",
+    "TaskContext",
+    "TaskError",
+    "TaskEvent",
+    "TaskResult",
+    "Team",
+    "TeamResult",
     "Timeline",
     "TooNew",
     "TurnlogError",
     "Write",
     "acting_as",
+    "arun_tasks",
     "open",
     "redact",
+    "run_tasks",
 ]

@@ -140,6 +140,15 @@ def test_importing_turnlog_loads_no_dependency(tmp_path: Path) -> None:
     assert heavy & set(modules) == set()
 
 
+def test_importing_teams_loads_no_dependency() -> None:
+    """Whoever runs tasks without result types, and not at a terminal, loads neither pydantic nor rich."""
+    code = "import sys, turnlog; turnlog.run_tasks; print(*sorted(m.split('.')[0] for m in sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert {"click", "pydantic", "rich", "sqlite_utils"} & set(done.stdout.split()) == set()
+
+
 def test_importing_turnlog_has_no_side_effects(tmp_path: Path) -> None:
     """An import writes no file, opens no database or socket, and starts neither thread nor process."""
     seen = watched_import(tmp_path)

@@ -17,6 +17,7 @@ FACE = Path(__file__).resolve().parents[2] / "src" / "turnlog" / "__init__.py"
 
 PUBLIC = [
     "AdvanceTurn",
+    "Agent",
     "AgentMemory",
     "ApprovalLedger",
     "ApprovalRequest",
@@ -33,6 +34,7 @@ PUBLIC = [
     "BadAnchor",
     "BadCheckpoint",
     "BadImport",
+    "BadPlan",
     "Busy",
     "Checkpoint",
     "Clear",
@@ -61,13 +63,22 @@ PUBLIC = [
     "SharedEntry",
     "SharedMemory",
     "StorageError",
+    "Task",
+    "TaskContext",
+    "TaskError",
+    "TaskEvent",
+    "TaskResult",
+    "Team",
+    "TeamResult",
     "Timeline",
     "TooNew",
     "TurnlogError",
     "Write",
     "acting_as",
+    "arun_tasks",
     "open",
     "redact",
+    "run_tasks",
 ]
 """Every public name of `turnlog`, sorted. A change here belongs into CHANGELOG.md."""
 

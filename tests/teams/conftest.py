@@ -1,10 +1,13 @@
-"""What the tests of teams share: stores and ledgers of both colours, and records written by the original."""
+"""What the tests of teams share: a log, stores and ledgers of both colours, and the ways to run tasks."""
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import functools
+import inspect
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,11 +17,27 @@ import pytest
 from click.testing import CliRunner
 
 import turnlog
+from turnlog import (
+    Agent,
+    AsyncEventSourcedStore,
+    EventSourcedStore,
+    MemoryEntry,
+    Task,
+    Team,
+    TeamResult,
+    arun_tasks,
+    run_tasks,
+)
 from turnlog._command_line import turnlog as command_line
-from turnlog.memory import AsyncEventSourcedStore, AsyncInMemoryStore, EventSourcedStore, InMemoryStore
+from turnlog.memory import AsyncInMemoryStore, InMemoryStore
 from turnlog.teams import ApprovalLedger, ApprovalRequest, AsyncApprovalLedger, AsyncCheckpoint, Checkpoint
+from turnlog.teams.hooks import Hooks
+from turnlog.teams.loop import arun_queue
+from turnlog.teams.queue import TaskQueue
+from turnlog.teams.threads import run_queue
+from turnlog.testing import Blocking, Loop
 
-from ..blocking import Blocking, Loop
+from ..memory.conftest import AsyncPlainStore, PlainStore
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 NOON = datetime(2026, 11, 30, 12, 0, 0, 123_000, tzinfo=UTC)
@@ -131,3 +150,113 @@ def golden() -> Callable[[str], Any]:
 def snapshot(golden: Callable[[str], Any]) -> dict[str, Any]:
     """A checkpoint of version 4 with a task under way and an approval pending."""
     return json.loads(golden("checkpoint-4")["value"])
+
+
+class FailingStore(PlainStore):
+    """A plain store whose verbs fail when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failing: Callable[[str], BaseException | None] = lambda verb: None
+
+    def set(self, key: str, value: str, metadata: Any = None) -> None:
+        """Set `key`, or fail."""
+        if (error := self.failing("set")) is not None:
+            raise error
+        super().set(key, value, metadata)
+
+    def list(self) -> list[MemoryEntry]:
+        """Every entry, or fail."""
+        if (error := self.failing("list")) is not None:
+            raise error
+        return super().list()
+
+
+class Way:
+    """One way to run a team's tasks: in threads, or on a loop with a store of either kind."""
+
+    def __init__(self, name: str, log: turnlog.EventLog) -> None:
+        self.name = name
+        self.log = log
+        self.in_threads = name == "threads"
+        self.store: Any = AsyncEventSourcedStore(log) if "async" in name else EventSourcedStore(log)
+        self.plain = FailingStore()
+        self.plain_store: Any = AsyncPlainStore(self.plain) if "async" in name else self.plain
+
+    def team(self, *agents: Agent) -> Team:
+        """A team whose memory is on the log."""
+        return Team(agents, shared_memory_store=self.store)
+
+    def run(self, team: Team, tasks: Iterable[Task], **named: Any) -> TeamResult:
+        """The result of the tasks; `sleep` is a plain function of seconds."""
+        return self._called(run_tasks, arun_tasks, team, tasks, **named)
+
+    def run_queue(self, team: Team, queue: TaskQueue, hooks: Hooks, **named: Any) -> TeamResult:
+        """The result of what a queue has left."""
+        return self._called(run_queue, arun_queue, team, queue, hooks, **named)
+
+    def entries(self) -> dict[str, str]:
+        """What the run holds: values by key."""
+        return {entry.key: entry.value for entry in EventSourcedStore(self.log).list()}
+
+    def turn(self) -> int:
+        """The run's turn."""
+        return EventSourcedStore(self.log).get_turn()
+
+    def events(self) -> list[tuple[str, int, str | None, str | None, str | None]]:
+        """Type, turn, agent, activity and key of each event."""
+        return [
+            (
+                type(each.event).__name__,
+                each.turn,
+                each.agent,
+                each.activity,
+                getattr(each.event, "key", None),
+            )
+            for each in self.log.read()
+        ]
+
+    def _called(self, plain: Any, asynchronous: Any, *given: Any, **named: Any) -> TeamResult:
+        if self.in_threads:
+            return plain(*given, **named)
+        if (sleep := named.get("sleep")) is not None:
+            named["sleep"] = as_coroutine(sleep)
+        return asyncio.run(asynchronous(*given, **named))
+
+
+def as_coroutine(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` as a coroutine function."""
+
+    @functools.wraps(function)
+    async def called(*given: Any) -> Any:
+        await asyncio.sleep(0)
+        returned = function(*given)
+        return await returned if inspect.isawaitable(returned) else returned
+
+    return called
+
+
+@pytest.fixture(params=["threads", "loop", "loop, async store"])
+def way(request: pytest.FixtureRequest, log: turnlog.EventLog) -> Way:
+    """Each way to run tasks."""
+    return Way(request.param, log)
+
+
+@pytest.fixture(params=["function", "coroutine"])
+def made(request: pytest.FixtureRequest) -> Callable[..., Agent]:
+    """Makes an agent of a plain function: of it as it is, or as a coroutine function."""
+
+    def make(name: str, run: Callable[..., Any], result_type: object = None) -> Agent:
+        return Agent(name, run if request.param == "function" else as_coroutine(run), result_type)
+
+    return make
+
+
+def says(text: str) -> Callable[..., str]:
+    """What an agent runs that always returns `text`."""
+    return lambda prompt, memory, context: text
+
+
+def echo(prompt: str, memory: Any, context: Any) -> str:
+    """What an agent runs that returns its prompt."""
+    return prompt

@@ -1,0 +1,80 @@
+"""How far a run has come, for a callback or for somebody at a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from ..replay.cli_text import escaped
+from .result import TaskError
+
+__all__ = ["TaskEvent", "reporting"]
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvent:
+    """Something that has happened to a task.
+
+    Attributes:
+        kind: what: an attempt was begun, one has failed and is to be repeated, or how the task ended.
+        task_id, assignee: to which task.
+        attempt: how often it has been begun so far.
+        error: why it is repeated or was not completed.
+        finished: how many tasks of the plan are completed, failed or skipped by now.
+        total: how many there are.
+    """
+
+    kind: Literal["started", "retried", "completed", "failed", "skipped"]
+    task_id: str
+    assignee: str
+    attempt: int
+    error: TaskError | None
+    finished: int
+    total: int
+
+
+@contextmanager
+def reporting(
+    on_event: Callable[[TaskEvent], object] | None, total: int
+) -> Generator[Callable[[TaskEvent], object]]:
+    """A function to tell of each event: the callback, else a bar on standard error if that is a terminal."""
+    if on_event is not None:
+        yield on_event
+    elif total and sys.stderr is not None and sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison]
+        with _bar(total) as tell:
+            yield tell
+    else:
+        yield lambda _: None
+
+
+@contextmanager
+def _bar(total: int) -> Generator[Callable[[TaskEvent], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    running: dict[str, None] = {}
+    columns = (
+        TextColumn("tasks"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        shown = bar.add_task("", total=total)
+
+        def tell(event: TaskEvent) -> None:
+            if event.kind == "started":
+                running[event.task_id] = None
+            elif event.kind != "retried":
+                running.pop(event.task_id, None)
+            named = ", ".join(escaped(task_id)[:30] for task_id in list(running)[:_SHOWN])
+            more = f" and {len(running) - _SHOWN} more" if len(running) > _SHOWN else ""
+            bar.update(shown, completed=event.finished, description=named + more)
+
+        yield tell

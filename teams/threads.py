@@ -1,0 +1,211 @@
+"""`run_tasks`: a team's tasks in threads, or on a loop of their own."""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import os
+import queue as queues
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from ..memory.acting import acting_as
+from ..memory.async_shared import AsyncSharedMemory
+from ..memory.shared import SharedMemory
+from ..memory.steps import carry_out
+from .attempts import Attempt, Outcome, act, act_async, cancelled_itself
+from .hooks import Hooks
+from .plan import make_plan
+from .progress import TaskEvent, reporting
+from .queue import TaskQueue
+from .result import TeamResult
+from .scheduling import Scheduler
+from .task import Task
+from .team import Team
+
+if TYPE_CHECKING:
+    from .loop_thread import LoopThread
+
+__all__ = ["DEFAULT_PARALLEL", "check_run", "run_queue", "run_tasks"]
+
+DEFAULT_PARALLEL = 5
+
+
+def run_tasks(
+    team: Team,
+    tasks: Iterable[Task],
+    *,
+    max_parallel: int = DEFAULT_PARALLEL,
+    on_event: Callable[[TaskEvent], object] | None = None,
+    sleep: Callable[[float], object] | None = None,
+) -> TeamResult:
+    """Let `team` do `tasks`, each as soon as those it depends on are completed.
+
+    A completed task writes its output as `<assignee>/task:<id>:result` and advances the turn: both in one
+    transaction on a store that has `execute` and keeps turns (ours do). On any other store they are two
+    steps, and a crash between them leaves a result whose turn was never counted. Nothing is written for a
+    task that fails; whoever depends on it fails too. Everything an attempt does in memory carries an activity
+    of its own, `task:<id>#<attempt>-<mark>`.
+
+    Agents whose `run` is a coroutine function share one event loop in a thread of its own; all others run in
+    threads. Each attempt runs in a copy of the caller's context (`contextvars`).
+
+    On an interrupt, or when an agent raises what is no `Exception`, coroutines are cancelled, functions are
+    waited for (see `TaskContext.is_cancelled`), nothing more is recorded, and it is raised.
+
+    Args:
+        team: its store must be synchronous.
+        tasks: what is to be done; none is fine.
+        max_parallel: at most so many at once; at least 1.
+        on_event: is called with every `TaskEvent`, never by two threads at once. Without it, progress is
+            shown on standard error if that is a terminal.
+        sleep: waits before a retry, in the thread of the attempt; None for a wait that an interrupt ends.
+
+    Returns:
+        What became of each task. A task that failed is not raised.
+
+    Raises:
+        BadPlan: the tasks make no plan; nothing was begun.
+        TypeError, ValueError: an argument that cannot be.
+        TurnlogError: what the store raised, when a result could not be written or memory not be read; by then
+            all that was under way has ended.
+    """
+    check_run(team, max_parallel)
+    if isinstance(team.memory, AsyncSharedMemory):
+        raise TypeError(f"{type(team.store).__name__} has coroutines; use arun_tasks with this team")
+    queue = TaskQueue(make_plan(tasks, team.agents))
+    return run_queue(team, queue, Hooks(), max_parallel=max_parallel, on_event=on_event, sleep=sleep)
+
+
+def run_queue(
+    team: Team,
+    queue: TaskQueue,
+    hooks: Hooks,
+    *,
+    max_parallel: int = DEFAULT_PARALLEL,
+    on_event: Callable[[TaskEvent], object] | None = None,
+    sleep: Callable[[float], object] | None = None,
+) -> TeamResult:
+    """Run what `queue` has left, with `hooks`; see `run_tasks`."""
+    memory = team.memory
+    assert not isinstance(memory, AsyncSharedMemory)
+    mark = os.urandom(4).hex()
+    with (
+        reporting(on_event, len(queue.plan.tasks)) as tell,
+        _ThreadAttempts(memory, max_parallel, sleep) as attempts,
+    ):
+        scheduler = Scheduler(team, queue, memory, attempts, max_parallel, hooks, tell, mark)
+        return carry_out(scheduler.run())
+
+
+def check_run(team: object, max_parallel: object) -> None:
+    """Refuse what cannot be run.
+
+    Raises:
+        TypeError, ValueError: no team, or a limit that is not an integer of at least 1.
+    """
+    if not isinstance(team, Team):
+        raise TypeError(f"team must be a Team, not {type(team).__name__}")
+    if type(max_parallel) is not int or max_parallel < 1:
+        raise ValueError(f"max_parallel must be an integer of at least 1, not {max_parallel!r:.80}")
+
+
+class _ThreadAttempts:
+    """Makes attempts in threads, and those of coroutine functions on a loop, begun when it is needed."""
+
+    def __init__(
+        self, memory: SharedMemory | None, max_parallel: int, sleep: Callable[[float], object] | None
+    ) -> None:
+        self._memory = memory
+        self._asynchronous: AsyncSharedMemory | None = None
+        self._sleep = sleep
+        self._stopping = threading.Event()
+        self._ended: queues.SimpleQueue[Outcome] = queues.SimpleQueue()
+        self._pool = ThreadPoolExecutor(max_parallel, thread_name_prefix="turnlog-agent")
+        self._loop: LoopThread | None = None
+        self._loop_lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is under way afterwards."""
+        self._stopping.set()
+        try:
+            # Functions may still wait for coroutines they returned: those must be cancelled first.
+            if self._loop is not None:
+                self._loop.cancel()
+            self._pool.shutdown(cancel_futures=True)
+        finally:
+            if self._loop is not None:
+                self._loop.close()
+
+    def start(self, attempt: Attempt) -> None:
+        """See `Attempts.start`."""
+        context = contextvars.copy_context()
+        if attempt.agent.is_async:
+            context.run(self._on_loop().begin, self._make_async(attempt))
+        else:
+            self._pool.submit(context.run, self._make, attempt)
+
+    def next(self) -> Outcome:
+        """See `Attempts.next`."""
+        return self._ended.get()
+
+    def _make(self, attempt: Attempt) -> None:
+        try:
+            outcome = Outcome(attempt, self._act(attempt))
+        except BaseException as error:  # noqa: BLE001 - the scheduler decides what to make of it
+            outcome = Outcome(attempt, None, error)
+        self._ended.put(outcome)
+
+    def _act(self, attempt: Attempt) -> object:
+        if attempt.delay_s:
+            (self._sleep or self._stopping.wait)(attempt.delay_s)
+        if self._stopping.is_set():
+            return None
+        returned = act(attempt, self._memory, self._stopping)
+        if not inspect.isawaitable(returned):
+            return returned
+        with acting_as(attempt.agent.name, activity=attempt.activity):
+            return self._on_loop().begin(returned).result()
+
+    async def _make_async(self, attempt: Attempt) -> None:
+        from asyncio import CancelledError
+
+        try:
+            outcome = Outcome(attempt, await self._act_async(attempt))
+        except CancelledError as error:
+            if self._stopping.is_set():
+                raise
+            outcome = Outcome(attempt, None, cancelled_itself(error))
+        except BaseException as error:  # noqa: BLE001 - the scheduler decides what to make of it
+            outcome = Outcome(attempt, None, error)
+        self._ended.put(outcome)
+
+    async def _act_async(self, attempt: Attempt) -> object:
+        import asyncio
+
+        if attempt.delay_s and self._sleep is None:
+            await asyncio.sleep(attempt.delay_s)
+        elif attempt.delay_s and self._sleep is not None:
+            await asyncio.to_thread(self._sleep, attempt.delay_s)
+        return await act_async(attempt, self._asynchronous, self._stopping)
+
+    def _on_loop(self) -> LoopThread:
+        from .bridges import as_asynchronous
+        from .loop_thread import LoopThread
+
+        with self._loop_lock:
+            if self._loop is None:
+                if self._memory is not None:
+                    self._asynchronous = as_asynchronous(self._memory)
+                self._loop = LoopThread()
+                if self._stopping.is_set():  # then nobody else is going to cancel what is begun on it
+                    self._loop.cancel()
+            return self._loop
