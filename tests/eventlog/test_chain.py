@@ -116,6 +116,15 @@ def test_every_hash_of_the_golden_file_follows_from_its_columns(
     assert recomputed_hashes(db) == dict(db.execute("select position, hash from events").fetchall())
 
 
+@pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1025, 1026, 70_000])
+def test_texts_of_any_length_are_framed_alike(log: EventLog, connect: Callable[..., Any], size: int) -> None:
+    """Where the length of a value or of its metadata is not looked up but computed, it is the same."""
+    log.execute([Write("long value", "v" * size, {"m": 1}), Write("bytes", "\ud800" * size, {})], run="main")
+    log.execute([Write("long metadata", "v", {"m": "x" * max(0, size - len('{"m":""}'))})], run="main")
+    log.execute([Write("no metadata", "é" * size, expires_at_turn=1), Write("k", "v" * size)], run="main")
+    assert recomputed_hashes(connect()) == {recorded.position: recorded.hash for recorded in log.read()}
+
+
 _ALTERATIONS = [
     *(
         pytest.param(f"update events set {column} = {column} + 1 where position = 2", id=column)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -101,6 +102,24 @@ def test_an_acknowledged_write_has_been_flushed(
             log.execute([Write("k", str(number))], run="main")
             wal = path.with_name(f"{path.name}-wal").stat().st_ino
             assert flushes[-1:] == ([(wal, number)] if flushed else [])
+
+
+@_FLUSHED_BY_US
+@pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
+def test_a_log_that_was_never_closed_leaves_no_file_open(path: Path) -> None:
+    """When nobody holds it any more, what it had open is closed, the WAL it flushes included."""
+    descriptors = Path("/proc/self/fd")
+    with EventLog(path) as log:
+        log.execute([Write("k", "v")], run="main")
+    gc.collect()
+    before = {number.name for number in descriptors.iterdir()}
+    for _ in range(3):
+        log = EventLog(path)
+        log.execute([Write("k", "v")], run="main")
+        del log
+        gc.collect()
+    left = {number.name for number in descriptors.iterdir()} - before
+    assert [name for name in left if path.name in os.path.realpath(descriptors / name)] == []
 
 
 @_FLUSHED_BY_US

@@ -49,6 +49,9 @@ def recorded_events(log: EventLog, after: int = 0) -> list[Event]:
             [1, True, False],
             id="compare-and-set sees the list so far",
         ),
+        pytest.param(
+            [Write("k", "v", {"m": 1}, 9), CompareAndSet("k", "v", "w")], [1, True], id="with an expiry too"
+        ),
         pytest.param([Write("k", ""), CompareAndSet("k", "", "w")], [1, True], id="the empty value is one"),
         pytest.param([Write("k", ""), CompareAndSet("k", None, "w")], [1, False], id="and not a missing key"),
         pytest.param([Delete("k")], [False], id="nothing to delete"),
@@ -323,7 +326,16 @@ class Failing:
 
 
 @pytest.mark.parametrize("at", ["check", "decide", "outcome"])
-@pytest.mark.parametrize("error", [TypeError("wrong type"), ValueError("wrong value"), RuntimeError("other")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        TypeError("wrong type"),
+        ValueError("wrong value"),
+        RuntimeError("other"),
+        Conflict("a condition that leaves no refusal"),
+        Conflict("such a condition on a key", key="untouched"),
+    ],
+)
 def test_an_error_in_any_command_writes_nothing(
     log: EventLog, everything: Callable[[], Any], error: Exception, at: str
 ) -> None:
@@ -390,6 +402,50 @@ def test_the_last_turn_is_the_last(log: EventLog) -> None:
     assert recorded_events(log) == [TurnSet(2**53 - 1)]
 
 
+def test_the_last_turn_can_be_reached(log: EventLog) -> None:
+    """The last step up to the highest turn is allowed, and so is an expiry at it."""
+    last = 2**53 - 1
+    commands = [Write("k", "v", expires_at_turn=last), SetTurn(last - 1), AdvanceTurn()]
+    assert log.execute(commands, run="main") == [1, last - 1, last]
+    assert recorded_events(log)[-1] == TurnAdvanced(last)
+
+
+@pytest.mark.parametrize("created_at", [-1, 0, 1, -62_135_596_800_000, 253_402_300_799_999])
+def test_a_life_may_have_begun_at_any_date(log: EventLog, tell: Callable[..., Any], created_at: int) -> None:
+    """A time before 1970, the millisecond before it included, is kept like any other."""
+    event = EntryWritten("k", "v", created_at=created_at)
+    log.execute([tell(event)], run="main")
+    assert recorded_events(log) == [event]
+
+
+class Text(str):
+    """Text of a class of its own."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """What nobody should see."""
+        return "shown"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: Write(Text("k"), "v"), id="key"),
+        pytest.param(lambda: Write("k", Text("v")), id="value"),
+        pytest.param(lambda: Write(Text("k"), Text("v")), id="both"),
+        pytest.param(lambda: CompareAndSet(Text("k"), Text("w"), Text("v")), id="compare-and-set"),
+        pytest.param(lambda: Delete(Text("k")), id="delete"),
+    ],
+)
+def test_text_of_another_class_is_taken_as_plain_text(make: Callable[[], Any]) -> None:
+    """What a command holds is the text itself, of class `str`, whatever its own class makes of it."""
+    command = make()
+    for attribute, text in (("key", "k"), ("value", "v"), ("expected", "w")):
+        held = getattr(command, attribute, text)
+        assert (type(held), held) == (str, text)
+
+
 def test_metadata_may_hold_tuples_and_half_emojis(log: EventLog) -> None:
     """A tuple is metadata as the equal list is, also beside text that has to be escaped."""
     log.execute([Write("k", "v", {"half": "\ud83d", "pair": ("a", ["b", ("c",)])})], run="main")
@@ -407,6 +463,7 @@ def test_metadata_may_hold_tuples_and_half_emojis(log: EventLog) -> None:
         pytest.param("r" * 101, None, None, ValueError, id="run too long"),
         pytest.param("main", "a" * 101, None, ValueError, id="agent too long"),
         pytest.param("main", None, "é" * 51, ValueError, id="activity too long"),
+        pytest.param("main", "😀" * 26, None, ValueError, id="agent too long, of four bytes each"),
     ],
 )
 def test_names_are_checked_before_the_lock(

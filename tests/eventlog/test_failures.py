@@ -22,6 +22,7 @@ from turnlog.eventlog import (
     StorageError,
     Write,
 )
+from turnlog.eventlog.integrity import check_log
 from turnlog.projections import EntriesProjection, first_difference
 
 from ..interruption import Interruption
@@ -335,6 +336,20 @@ class Failing:
 
     def outcome(self, recorded: Any) -> None:
         """Never asked."""
+
+
+def test_a_transaction_that_an_interrupt_left_open_is_ended_by_the_next(log: EventLog) -> None:
+    """Ctrl-C can hit even the rollback; what was not committed then is gone with the next write."""
+    log.execute([Write("k", "v")], run="main")
+
+    def leave_open(db: Any) -> None:
+        db.execute("begin immediate")
+        db.execute("insert into names (id, family, text, salt, commitment) values (9, 1, 'x', x'', x'')")
+
+    log._connections.write(leave_open)
+    assert log.execute([Write("x", "v")], run="main") == [2]
+    with log.reading() as db:
+        assert list(check_log(db)) == []
 
 
 def test_an_error_inside_a_transaction_ends_it(log: EventLog, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import threading
@@ -10,11 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import turnlog
-from turnlog.eventlog import AdvanceTurn, CompareAndSet, EventLog, Write
+from turnlog.eventlog import (
+    AdvanceTurn,
+    Clear,
+    Command,
+    CompareAndSet,
+    Delete,
+    EventLog,
+    Once,
+    SetTurn,
+    Write,
+)
 from turnlog.eventlog.batch import Actor
 from turnlog.eventlog.group import GroupCommit
 from turnlog.eventlog.writer import Commands
-from turnlog.projections import first_difference
+from turnlog.projections import EntriesProjection, first_difference
 from turnlog.replay.verification import verify
 
 _INTERRUPTED = """
@@ -96,6 +107,56 @@ def test_runs_of_one_family_may_write_the_same_new_key_at_once(tmp_path: Path) -
         assert [request.outcomes for request in requests] == [[3], [4]]
         with log.reading() as db:
             assert first_difference(db) is None
+
+
+# Each depends on those before it: on their values, versions, births, turns, names and runs.
+_ONE_AFTER_THE_OTHER: list[tuple[str, list[Command[Any]]]] = [
+    ("main", [Write("a", "1", {"n": 1}), Write("b", "1", expires_at_turn=9)]),
+    ("main", [CompareAndSet("a", "1", "2"), CompareAndSet("b", "1", "2", {"by": "b"})]),
+    ("main", [Write("b", "3", {"n": 3}, expires_at_turn=8), CompareAndSet("b", "3", "4"), AdvanceTurn()]),
+    ("new run", [Write("a", "1", expected_version=0), CompareAndSet("a", "x", "2")]),
+    ("main", [Write("a", "3", expected_version=5), Delete("b"), Write("b", "5"), SetTurn(7)]),
+    ("main", [Write("lost", "x"), Write("a", "x", expected_version=1)]),
+    ("new run", [CompareAndSet("a", "1", "2"), Write("c", ""), Clear(), Delete("c")]),
+    ("cleared", [Write("x", "1", expires_at_turn=1), Write("y", "1")]),
+    ("cleared", [Delete("x"), Clear(), Write("x", "2")]),
+    ("main", [Once("request 1", Write("a", "4")), AdvanceTurn()]),
+    ("main", [Once("request 1", Write("a", "4"))]),
+    ("main", [Once("request 1", Write("a", "5"))]),
+    ("main", [CompareAndSet("a", "4", "5"), AdvanceTurn(), Write("c", "1"), Clear()]),
+    ("another", []),
+    ("main", [Delete("a"), Write("a", "anew"), CompareAndSet("a", "anew", "old")]),
+]
+
+
+def answers(log: EventLog, *, together: bool) -> list[Any]:
+    """What each list of commands is answered, all in one transaction or each in its own."""
+    lists = [(run, commands) for run, commands in _ONE_AFTER_THE_OTHER if commands]
+    requests = [log._request(commands, run, "writer", f"task {n}") for n, (run, commands) in enumerate(lists)]
+    for group in [requests] if together else [[request] for request in requests]:
+        log._writer.commit([request for request in group if request is not None])
+    return [request and (str(request.error), request.outcomes) for request in requests]
+
+
+def test_lists_of_one_transaction_see_each_other(tmp_path: Path) -> None:
+    """A group leaves the answers, the events and the table that its lists leave one after the other."""
+    found: list[Any] = []
+    for together in (True, False):
+        uids = itertools.count()
+        with EventLog(
+            tmp_path / f"{together}.db",
+            projections=[EntriesProjection()],
+            clock=lambda: 1000,
+            new_uid=lambda uids=uids: f"{next(uids):032x}",
+            random_bytes=bytes,
+        ) as log:
+            told = answers(log, together=together)
+            afterwards = log.execute([CompareAndSet("a", "old", "new"), AdvanceTurn()], run="main")
+            found.append((told, afterwards, list(log.read()), log.runs()))
+            assert verify(log).ok
+            with log.reading() as db:
+                assert first_difference(db) is None
+    assert found[0] == found[1]
 
 
 def test_what_an_interrupted_leader_had_committed_is_not_done_twice(tmp_path: Path) -> None:

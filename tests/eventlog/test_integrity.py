@@ -18,6 +18,8 @@ import turnlog
 from turnlog.eventlog import (
     AdvanceTurn,
     BadImport,
+    Clear,
+    Delete,
     EntryRestored,
     EntryWritten,
     EventLog,
@@ -124,6 +126,19 @@ def test_a_salt_of_another_length_is_refused(
     db.execute(statement.replace("salt || x'00'", "cast(salt || x'00' as blob)"))
     with log.reading() as reader:
         assert what in str(next(iter(check_log(reader))))
+
+
+@pytest.mark.parametrize("revision", range(6))
+def test_a_fork_goes_on_with_the_lives_of_its_past(log: EventLog, revision: int) -> None:
+    """Wherever a run is left, what its keys held there is taken for what they held, earlier lives or not."""
+    log.execute([Write("a", "1"), Delete("a"), Write("a", "2"), Write("b", "1"), Delete("b")], run="main")
+    log.fork("main", revision, run="fork", turn=0)
+    log.execute([Write("a", "3"), Write("b", "2")], run="fork")
+    log.execute([Delete("a"), Write("a", "4"), Clear()], run="fork")
+    log.fork("fork", revision + 2, run="fork of it", turn=0)
+    log.execute([Write("a", "5"), Write("b", "3"), Clear()], run="fork of it")
+    with log.reading() as db:
+        assert list(check_log(db)) == []
 
 
 def test_an_event_filed_before_its_runs_first_is_refused(

@@ -264,12 +264,19 @@ def test_the_fiftieth_entry_is_wrong(memory: SharedMemory) -> None:
     assert memory.turn == 0
 
 
-def test_a_value_over_the_limit_changes_nothing() -> None:
+@pytest.mark.parametrize(
+    ("what", "entry"),
+    [
+        pytest.param("value of key 'a/k' has 51", {"value": "x" * 51}, id="value"),
+        pytest.param("metadata of key 'a/k' has 61", {"metadata": {"m": "x" * 53}}, id="metadata"),
+    ],
+)
+def test_what_is_over_a_limit_changes_nothing(what: str, entry: dict[str, Any]) -> None:
     """The store's limits hold for a restore too."""
-    memory = SharedMemory(InMemoryStore(limits=Limits(value=10)))
+    memory = SharedMemory(InMemoryStore(limits=Limits(value=50, metadata=60)))
     memory.write("a", "old", "v")
-    with pytest.raises(ValueError, match="limit is 10"):
-        memory.restore(having(value="x" * 11))
+    with pytest.raises(ValueError, match=what):
+        memory.restore(having(**entry))
     assert [entry.key for entry in memory.list_all()] == ["a/old"]
 
 
