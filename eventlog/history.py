@@ -11,12 +11,12 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from .codec import ENTRY_DELETED
+from .codec import ENTRY_DELETED, ENTRY_WRITTEN, REDACTED, REDACTED_METADATA
 from .driver import Connection
 from .entry import Content, Entry
 from .errors import Corrupt
-from .runs import Lineage, name_id
-from .schema import CHANGES
+from .runs import Lineage, is_stand_in, name_id
+from .schema import CHANGES, shown_name
 from .text import read_text, stored_text
 
 __all__ = ["Present", "content_at", "entries_at", "entry_at", "event_position", "present_at", "present_of"]
@@ -31,13 +31,13 @@ class Present(NamedTuple):
 
 # What a change says of its key: the entry's columns, as far as this run itself knows them. The birth may lie
 # in an ancestor, and so may the content of a restored entry; those two are then looked up there.
-_STATE = """
-e.type, names.text, e.position, coalesce(e.content, e.revision), coalesce(e.birth, e.revision),
+_STATE = f"""
+e.type, {shown_name("names")}, e.position, coalesce(e.content, e.revision), coalesce(e.birth, e.revision),
     case when e.birth is null or e.created_at is not null
         then coalesce(e.created_at, e.recorded_at) else coalesce(b.created_at, b.recorded_at) end,
     e.expires_at_turn
 """
-_TEXT = "case when e.content is null then e.value end, e.metadata, agents.text"
+_TEXT = f"case when e.content is null then e.value end, e.metadata, {shown_name('agents')}"
 _BORN = "left join events b on b.run = e.run and b.revision = e.birth"
 _AGENT = "left join names agents on agents.id = e.agent"
 
@@ -86,10 +86,10 @@ _PRESENT = _NEWEST_CHANGES.format(keys=_EVERY_KEY, columns=f"{_STATE}, {_TEXT}",
 _PRESENT_OF = _NEWEST_CHANGES.format(keys=_GIVEN_KEYS, columns=f"{_STATE}, {_TEXT}", joins=_AGENT)
 
 _BIRTH = "select coalesce(created_at, recorded_at) from events where run = ? and revision = ?"
-_CONTENT = """
-select value, metadata, (select text from names where names.id = events.agent) from events
-where run = ? and revision = ?
-"""
+_CONTENT = f"""
+select e.value, e.metadata, {shown_name("agents")}, e.type = {ENTRY_WRITTEN} and e.salt is null
+from events e {_AGENT} where e.run = ? and e.revision = ?
+"""  # noqa: S608 - constants only
 _POSITION = "select position from events where run = ? and revision = ?"
 
 
@@ -115,6 +115,10 @@ def entries_at(db: Connection, lineage: Lineage, revision: int) -> list[Entry]:
 def present_of(db: Connection, lineage: Lineage, key: str, revision: int) -> Present | None:
     """`entry_at` with its text, in one query for each ancestor."""
     name, family = stored_text(key), lineage.run.family
+    if is_stand_in(key):
+        ident = name_id(db, family, key)
+        found = [] if ident is None else present_at(db, lineage, revision, [ident])
+        return found[0] if found else None
     for segment in lineage.upto(revision):
         row = db.execute(_NEWEST_OF, (segment.run, segment.upto, name, family)).fetchone()
         if row is not None:
@@ -136,15 +140,17 @@ def present_at(
 
 
 def content_at(db: Connection, lineage: Lineage, revision: int) -> Content:
-    """Value, metadata and agent of the `EntryWritten` at `revision`.
+    """Value, metadata and agent of the `EntryWritten` at `revision`; `[redacted]` where it was erased.
 
     Raises:
         Corrupt: there is none.
     """
     row = _row(db, _CONTENT, lineage, revision)
-    if row is None or row[0] is None:
+    value, metadata, agent, erased = row or (None, None, None, False)
+    if value is None and erased:
+        value, metadata = REDACTED, REDACTED_METADATA
+    if value is None:
         raise Corrupt(f"run {lineage.run.name!r}: revision {revision} should hold a value, but does not")
-    value, metadata, agent = row
     return Content(read_text(value), metadata, None if agent is None else read_text(agent))
 
 

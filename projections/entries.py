@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..eventlog import Corrupt, Entry, EntryWritten, RunForked, Step
+from ..eventlog.codec import REDACTED, REDACTED_METADATA
 from ..eventlog.driver import Connection, driver
 from ..eventlog.history import Present, entries_at, entry_at, event_position, present_at, present_of
-from ..eventlog.runs import NEWEST_REVISION, Lineage, Run, lineage, name_id
+from ..eventlog.runs import NEWEST_REVISION, Lineage, Run, is_stand_in, lineage, name_id
+from ..eventlog.schema import shown_name
 from ..eventlog.text import read_text, stored_text
 from .fold import fold_runs
 
@@ -31,15 +33,25 @@ create table entries (
     primary key (run, key)
 ) strict, without rowid
 """
+
+
+def _shown_text(table: str) -> str:
+    """The SQL that shows value and metadata: an import may bring the erasure of what another run points to."""
+    erased = f"{table}.value is null and {table}.salt is null and {table}.type = 1"
+    return f"""
+        case when {erased} then '{REDACTED}' else {table}.value end as value,
+        case when {erased} then '{REDACTED_METADATA}' else {table}.metadata end as metadata
+    """
+
+
 _ORDER = "create unique index entries_order on entries (run, birth)"
-_VIEW = """
+_VIEW = f"""
 create view current_entries as
 select
     run_name.text as run,
-    key_name.text as key,
-    content.value,
-    content.metadata,
-    agent_name.text as agent,
+    {shown_name("key_name")} as key,
+    {_shown_text("content")},
+    {shown_name("agent_name")} as agent,
     entries.expires_at_turn,
     entries.version,
     strftime('%Y-%m-%dT%H:%M:%fZ', entries.created_at / 1000.0, 'unixepoch') as created_at
@@ -50,7 +62,7 @@ join names key_name on key_name.id = entries.key
 join events content on content.position = entries.content
 left join names agent_name on agent_name.id = content.agent
 order by entries.run, entries.birth
-"""
+"""  # noqa: S608 - constants only
 
 _TABLES = (_TABLE, _ORDER, _VIEW)
 _DROPS = ("drop view if exists current_entries", "drop table if exists entries")
@@ -68,7 +80,7 @@ update entries set version = ?, content = ?, expires_at_turn = nullif(?, {_NO_TU
 _DELETE = "delete from entries where run = ? and key = ?"
 
 _NAME = "entries"
-_VERSION = 1
+_VERSION = 2
 # Whether the table may be read, as part of the query that reads it, so that both are of the same moment.
 _IN_STEP = f"""
 (select version = {_VERSION} and stale_from is null from projections where name = '{_NAME}')
@@ -78,8 +90,9 @@ select {_IN_STEP}, (
     select count(*) from sqlite_schema where name in ('entries', 'entries_order', 'current_entries')
 )
 """  # noqa: S608 - constants only
-_COLUMNS = """
-entries.version, entries.birth, entries.created_at, entries.expires_at_turn, events.value, events.metadata
+_COLUMNS = f"""
+entries.version, entries.birth, entries.created_at, entries.expires_at_turn,
+    {_shown_text("events")}
 """
 # One row in any case.
 _ONE = f"""
@@ -96,7 +109,7 @@ left join names on names.text = ? and names.family = ?
 left join entries on entries.run = ? and entries.key = names.id
 """  # noqa: S608 - constants only
 _PAGE = f"""
-select {_IN_STEP}, names.text, {_COLUMNS}
+select {_IN_STEP}, {shown_name("names")}, {_COLUMNS}
 from entries
 join names on names.id = entries.key
 join events on events.position = entries.content
@@ -193,7 +206,7 @@ class EntriesProjection:
 
 def read_entry(db: Connection, run: Run, key: str) -> Stored | None:
     """What `key` of `run` holds now, expired or not; None if nothing."""
-    rows = _rows(db, _ONE, (stored_text(key), run.family, run.id))
+    rows = None if is_stand_in(key) else _rows(db, _ONE, (stored_text(key), run.family, run.id))
     if rows is None:
         present = present_of(db, lineage(db, run), key, NEWEST_REVISION)
         return None if present is None else _looked_up(present)
@@ -218,7 +231,7 @@ def read_entries(db: Connection, run: Run, after: int, limit: int) -> list[Store
 
 def read_birth(db: Connection, run: Run, key: str) -> int | None:
     """The revision at which `key`'s present life began; None if it is not alive."""
-    rows = _rows(db, _BIRTH, (stored_text(key), run.family, run.id))
+    rows = None if is_stand_in(key) else _rows(db, _BIRTH, (stored_text(key), run.family, run.id))
     if rows is None:
         entry = entry_at(db, lineage(db, run), key, NEWEST_REVISION)
         return None if entry is None else entry.birth

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ..eventlog import EventLog, NotFound
+from ..eventlog import EventLog, NotFound, StorageError
 from ..eventlog.batch import Actor
+from ..eventlog.codec import REDACTED
 from ..eventlog.commands import check_name, exact_str
 from ..eventlog.driver import Connection
 from ..eventlog.redaction import Redact
 from ..eventlog.runs import run_at
+from ..eventlog.schema import shown_name
 from ..eventlog.text import read_text, stored_text
 
 __all__ = ["Receipt", "redact"]
@@ -21,16 +23,18 @@ __all__ = ["Receipt", "redact"]
 _PAGE = 512
 _HEAD = "select coalesce(max(position), 0) from events"
 # What holds text, or the salted digest of one: entries written, and refusals.
-_TEXTS = """
-select e.position, e.run, e.revision, names.text, e.value, e.metadata
+_KEY = shown_name("names")
+_TEXTS = f"""
+select e.position, e.run, e.revision, {_KEY}, e.value, e.metadata
 from events e left join names on names.id = e.key
 where e.position > :after and e.position <= :upto and e.salt is not null and e.type in (1, 20)
-    and (:run is null or e.run = :run) and (:key is null or names.text = :key)
-    and not (e.value is '[redacted]' and coalesce(e.metadata ->> '$.redacted', 0))
+    and (:run is null or e.run = :run) and (:key is null or {_KEY} = :key)
+    and not (:kept and e.value is '{REDACTED}' and coalesce(e.metadata ->> '$.redacted', 0))
 order by e.position limit :limit
-"""
+"""  # noqa: S608 - constants only
 _AT = "select type, salt is null, content from events where position = ?"
 _NAMED = "select id, family, commitment from names where text = ? order by family"
+_ANY_ERASED = "select 1 from names where text is null limit 1"
 _IS_RUN = "select 1 from runs where name = ?"
 _RUNS_OF = "select id from runs where family = ? order by id desc"
 _DESCENDANTS = """
@@ -54,7 +58,8 @@ class Receipt:
         rewritten: how many entries of the present now read `[redacted]`.
         deleted: how many entries were deleted, because the name of their key was erased.
         runs: names of the runs in which something was recorded.
-        wal_emptied: whether old pages are out of the WAL too; False while another process reads the log.
+        wal_emptied: whether old copies are out of the file's pages and the WAL too; False if another process
+            kept reading or writing the log meanwhile. Asking again then does the rest.
         names_left: names that the pattern was found in, and that stay: they have to be erased by name.
     """
 
@@ -103,8 +108,9 @@ def redact(
             undone.
 
     Raises:
-        TypeError, ValueError: what was stated cannot be, or is nothing, or too much at once.
-        NotFound: there is no such event, run or name.
+        TypeError, ValueError: what was stated cannot be, or is nothing, or too much at once, or `reason` or
+            `by` says what is to be erased.
+        NotFound: there is no such event or run; or no such name, in a log of which no name was erased yet.
         Busy, StorageError: nothing was erased.
     """
     check_name(log.limits, "by", by)
@@ -114,6 +120,7 @@ def redact(
     if (position is not None) + (name is not None) + bool(narrowing) != 1:
         raise ValueError("state either position, or name, or some of key, run and matching")
     actor = Actor(by)
+    _check_told(reason, by, name, matching)
     if name is not None:
         requests = _of_name(log, exact_str("name", name), reason, actor)
         return _carry_out(log, requests, names=sum(bool(each.names) for each in requests))
@@ -126,16 +133,33 @@ def redact(
     return _carry_out(log, requests, names=0, left=left)
 
 
+def _check_told(reason: str, by: str, name: str | None, matching: str | None) -> None:
+    """What is said of the redaction stays, so it must not say what is to go."""
+    for what, told in (("reason", reason), ("by", by)):
+        if (name is not None and (name == told or (what == "reason" and name in told))) or (
+            matching is not None and _pattern(matching)(told, None)
+        ):
+            raise ValueError(
+                f"{what} holds what is to be erased, and would stay in the log; put it otherwise"
+            )
+
+
 def _carry_out(log: EventLog, requests: Sequence[Redact], names: int, left: tuple[str, ...] = ()) -> Receipt:
     if requests:
         log.redact(requests)
+    try:
+        purged = log.purge()
+    except StorageError as error:
+        raise StorageError(
+            f"the texts are erased, but old copies of them may be left in the file: ask again ({error})"
+        ) from error
     return Receipt(
         events=sum(each.erased for each in requests),
         names=names,
         rewritten=sum(each.rewritten for each in requests),
         deleted=sum(each.deleted for each in requests),
         runs=tuple(each.run for each in requests if each.recorded),
-        wal_emptied=log.empty_wal(),
+        wal_emptied=purged,
         names_left=left,
     )
 
@@ -155,7 +179,8 @@ def _of_name(log: EventLog, name: str, reason: str, actor: Actor) -> list[Redact
     requests: list[Redact] = []
     with log.reading() as db:
         named = db.execute(_NAMED, (stored_text(name),)).fetchall()
-        if not named:
+        # Who asks again, because old copies were left the first time, states a name that is nowhere any more.
+        if not named and not db.execute(_ANY_ERASED).fetchone():
             raise NotFound(f"{log.path} has no name {name!r}")
         for ident, family, commitment in named:
             if db.execute(_IS_RUN, (ident,)).fetchone():
@@ -190,16 +215,20 @@ def _search(log: EventLog, key: str | None, run: str | None, matches: _Matches |
         (upto,) = db.execute(_HEAD).fetchone()
     while True:
         with log.reading() as db:
-            rows = _rows(db, after, upto, ident, None if key is None else exact_str("key", key))
+            named = None if key is None else exact_str("key", key)
+            rows = _rows(db, after, upto, ident, named, kept=matches is None)
         _collect(rows, matches, found)
         if len(rows) < _PAGE:
             return found
         after = rows[-1][0]
 
 
-def _rows(db: Connection, after: int, upto: int, run: int | None, key: str | None) -> list[tuple[Any, ...]]:
+def _rows(
+    db: Connection, after: int, upto: int, run: int | None, key: str | None, *, kept: bool = False
+) -> list[tuple[Any, ...]]:
     named = None if key is None else stored_text(key)
-    bound = {"after": after, "upto": upto, "run": run, "key": named, "limit": _PAGE}
+    # What an earlier redaction wrote over a text is no text that was meant by a key or run.
+    bound = {"after": after, "upto": upto, "run": run, "key": named, "kept": kept, "limit": _PAGE}
     return db.execute(_TEXTS, bound).fetchall()
 
 

@@ -11,8 +11,8 @@ from ..eventlog.integrity import Problem, check_log
 from ..eventlog.runs import read_head, run_at
 from ..projections import first_difference
 
-# Version 1 of the table is what `first_difference` knows.
-_IN_STEP = "select 1 from projections where name = 'entries' and version = 1 and stale_from is null"
+# Versions 1 and 2 of the table, which differ in a view only, are what `first_difference` knows.
+_IN_STEP = "select 1 from projections where name = 'entries' and version in (1, 2) and stale_from is null"
 _HAS_ENTRIES = "select 1 from pragma_table_list where schema = 'main' and name = 'entries' and strict"
 _DAMAGE = (1, 11, 25, 26)  # SQLite: error (a table or column is missing), corrupt, range, not a database
 
