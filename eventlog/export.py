@@ -115,9 +115,7 @@ class _Export:
         if self._erased:
             with self._log.reading() as db:
                 if db.execute(_ERASED_SINCE, (last,)).fetchone():
-                    raise Busy(
-                        f"{self._log.path}: a text was erased while it was being exported; export again"
-                    )
+                    raise Busy(f"{self._log.path}: a text was erased meanwhile; export again")
         yield json_text({"kind": "end", "events": count, "heads": heads})
 
     def _beginning(self) -> tuple[int, list[str]]:
@@ -225,7 +223,7 @@ class _Export:
 
 
 def _with_erasures(db: Connection, run: int, upto: int, last: int) -> int:
-    """How much of an ancestor is exported: up to the fork, or to the batch that erased something before it."""
+    """How much of an ancestor is exported: up to the fork, or to the batch that erased something of it."""
     while True:
         (erasure,) = db.execute(_ERASURES, {"run": run, "upto": upto, "last": last}).fetchone()
         if erasure <= upto:

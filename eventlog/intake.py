@@ -109,8 +109,8 @@ def _take_in(log: EventLog, lines: IO[str], run: str | None) -> list[str]:
     names = log.transact(take_in)
     if erased and not log.purge():
         warnings.warn(
-            f"{log.path}: the import erased texts here, but somebody else is reading, so that old copies stay "
-            "in the file until anything is redacted or imported again",
+            f"{log.path}: the import erased texts here, but somebody else is reading, so that old copies "
+            "stay in the file until anything is redacted or imported again",
             stacklevel=3,
         )
     return names

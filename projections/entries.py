@@ -36,7 +36,7 @@ create table entries (
 
 
 def _shown_text(table: str) -> str:
-    """The SQL that shows value and metadata: an import may bring the erasure of what another run points to."""
+    """The SQL that shows value and metadata: an import may bring the erasure of what is pointed to."""
     erased = f"{table}.value is null and {table}.salt is null and {table}.type = 1"
     return f"""
         case when {erased} then '{REDACTED}' else {table}.value end as value,

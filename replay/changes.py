@@ -97,7 +97,7 @@ def changed_keys(db: Connection, lineage: Lineage, one: Point, other: Point) -> 
 def key_events(
     log: EventLog, lineage: Lineage, key: str, *, reverse: bool = False, limit: int | None = None
 ) -> Iterator[Recorded]:
-    """Every change, refusal and redaction of `key` in the run and its ancestors, in order, a page at a time."""
+    """Every change, refusal and redaction of `key` in the run and its ancestors, in order, page by page."""
     with log.reading() as db:
         ident = name_id(db, lineage.run.family, key)
     if ident is None:

@@ -136,9 +136,8 @@ def redact(
 def _check_told(reason: str, by: str, name: str | None, matching: str | None) -> None:
     """What is said of the redaction stays, so it must not say what is to go."""
     for what, told in (("reason", reason), ("by", by)):
-        if (name is not None and (name == told or (what == "reason" and name in told))) or (
-            matching is not None and _pattern(matching)(told, None)
-        ):
+        names = name is not None and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", told)
+        if names or (matching is not None and _pattern(matching)(told, None)):
             raise ValueError(
                 f"{what} holds what is to be erased, and would stay in the log; put it otherwise"
             )
