@@ -86,6 +86,7 @@ values (?, ?, ?, ?, ?, ?, ?, nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), nul
 """  # noqa: S608 - a constant only
 
 
+_KEY_OF = "select key from events where run = ? and revision = ?"
 _ABSENT = (NO_NUMBER, framed_commitment(None))
 _NO_BYTES = bytearray()
 _RESTORED = CODES[EntryRestored]
@@ -248,8 +249,8 @@ class Batch:
         )
         if mark is not None:
             salt, detail = self._marked(mark, salt, detail)
-        if kind == _RESTORED and not (birth or 0) <= (content or 0) <= self._revision:
-            raise ValueError(f"revision {content} of run {self._run.name!r} is not in its past")
+        if kind == _RESTORED:
+            self._check_restored(name or "", content or 0, birth or 0)
         if turn is not None:
             self._turn = turn
         key, key_frame = _ABSENT if name is None else self._name(name)
@@ -346,6 +347,18 @@ class Batch:
         pages.steps.append(Step(end.lineage, self._recorded, changed))
 
     # -- inside
+
+    def _check_restored(self, key: str, content: int, birth: int) -> None:
+        """Whoever restores has read the past before the lock was taken; since then its name may be erased."""
+        if not max(birth, 1) <= content <= self._revision:
+            raise ValueError(f"revision {content} of run {self._run.name!r} is not in its past")
+        if content <= self._end.recorded_upto:
+            segment = self._end.lineage.upto(content)[0]
+            (written,) = self._db.execute(_KEY_OF, (segment.run, content)).fetchone()
+            if written != self._name(key).id:
+                raise ValueError(
+                    f"revision {content} of run {self._run.name!r} holds no value of {key!r:.80}"
+                )
 
     def _marked(self, mark: _Mark, salt: bytes | None, detail: str | None) -> tuple[bytes, str]:
         """Salt and detail of an event that carries `mark`."""

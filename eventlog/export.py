@@ -49,7 +49,7 @@ EXPORT_COLUMNS = (
     "hash",
 )
 NAME_COLUMNS = ("key", "agent", "activity")
-_MAY_BE_ERASED = {CODES[EntryWritten], CODES[WriteRefused]}
+_SALTED = {CODES[EntryWritten], CODES[WriteRefused]}
 
 _EVENTS_BY_POSITION = f"""
 select position, run, {", ".join(EXPORT_COLUMNS)} from events
@@ -181,7 +181,8 @@ class _Export:
         for column in NAME_COLUMNS:
             if column in event:
                 yield from self._name(db, event[column])
-        if event["type"] in _MAY_BE_ERASED and "salt" not in event:
+        salted = event["type"] in _SALTED or "idempotency_key" in event
+        if salted and "salt" not in event:
             event["commitment"] = self._commitment(db, run, event["revision"])
         for column in ("salt", "hash"):
             if column in event:

@@ -34,8 +34,10 @@ from events e join runs on runs.id = e.run, json_each(e.detail, '$.names') erase
 where {REDACTIONS.replace("type", "e.type")} and json_valid(e.detail)
 """  # noqa: S608 - constants only
 _ERASED_CONTENTS = f"""
-select count(*) from events e, json_each(e.detail, '$.contents')
-where {REDACTIONS.replace("type", "e.type")} and json_valid(e.detail)
+select count(*) from (
+    select distinct e.run, erased.key from events e, json_each(e.detail, '$.contents') erased
+    where {REDACTIONS.replace("type", "e.type")} and json_valid(e.detail)
+)
 """  # noqa: S608 - constants only
 _NAMELESS = "select id, family, commitment from names where text is null order by id"
 _EXTENT = "select count(*), min(position), max(position) from events"
@@ -159,7 +161,7 @@ def check_run(db: Connection, ident: int, progress: Callable[[int], None] | None
 
 
 def count_erased(db: Connection) -> int:
-    """How many events of a file have lost their text to a redaction."""
+    """How many events of a file have lost their text to a redaction; names are not counted."""
     (count,) = db.execute(_ERASED_CONTENTS).fetchone()
     return count
 
@@ -167,8 +169,8 @@ def count_erased(db: Connection) -> int:
 def lost_names(db: Connection) -> Iterator[str]:
     """What is wrong with names that have no text: no redaction says that they were erased."""
     nameless = db.execute(_NAMELESS).fetchall()
-    erased = set(db.execute(_ERASED_NAMES).fetchall()) if nameless else set()
-    runs = {name for (name,) in db.execute("select name from runs").fetchall()} if nameless else set()
+    erased: set[tuple[int, str]] = set(db.execute(_ERASED_NAMES).fetchall() if nameless else ())
+    runs = {name for (name,) in db.execute("select name from runs").fetchall() if nameless}
     for ident, family, commitment in nameless:
         if ident in runs:
             yield f"the name of a run, number {ident}, has no text"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ..eventlog import EventLog, NotFound, StorageError
@@ -32,6 +32,14 @@ where e.position > :after and e.position <= :upto and e.salt is not null and e.t
     and not (:kept and e.value is '{REDACTED}' and coalesce(e.metadata ->> '$.redacted', 0))
 order by e.position limit :limit
 """  # noqa: S608 - constants only
+# What else people have told. Digests and revisions in `detail` are no text.
+_TOLD = """
+select position, iif(:texts, value, null), iif(:texts, metadata, null), detail ->> '$.reason', idempotency_key
+from events
+where position > :after and position <= :upto
+    and (:texts or idempotency_key is not null or type in (13, 20, 22))
+order by position limit :limit
+"""
 _AT = "select type, salt is null, content from events where position = ?"
 _NAMED = "select id, family, commitment from names where text = ? order by family"
 _ANY_ERASED = "select 1 from names where text is null limit 1"
@@ -60,7 +68,9 @@ class Receipt:
         runs: names of the runs in which something was recorded.
         wal_emptied: whether old copies are out of the file's pages and the WAL too; False if another process
             kept reading or writing the log meanwhile. Asking again then does the rest.
-        names_left: names that the pattern was found in, and that stay: they have to be erased by name.
+        names_left: names in which the pattern, or the name, is found still: they have to be erased by name.
+        positions_left: of events in which it is found still. With a pattern that is in their reasons and
+            idempotency keys, which cannot be erased; with a name in their texts too.
     """
 
     events: int
@@ -70,6 +80,7 @@ class Receipt:
     runs: tuple[str, ...]
     wal_emptied: bool
     names_left: tuple[str, ...] = ()
+    positions_left: tuple[int, ...] = ()
 
 
 def redact(
@@ -123,27 +134,33 @@ def redact(
     _check_told(reason, by, name, matching)
     if name is not None:
         requests = _of_name(log, exact_str("name", name), reason, actor)
-        return _carry_out(log, requests, names=sum(bool(each.names) for each in requests))
+        done = _carry_out(log, requests, names=sum(bool(each.names) for each in requests))
+        return _with_left(log, done, _as_word(name), texts=True)
     if position is not None:
         found = _at(log, position)
     else:
         found = _search(log, key, run, None if matching is None else _pattern(matching))
     requests = _of_texts(log, found, reason, actor)
-    left = () if matching is None else tuple(_names_matching(log, re.compile(matching)))
-    return _carry_out(log, requests, names=0, left=left)
+    done = _carry_out(log, requests, names=0)
+    return done if matching is None else _with_left(log, done, matching, texts=False)
 
 
 def _check_told(reason: str, by: str, name: str | None, matching: str | None) -> None:
     """What is said of the redaction stays, so it must not say what is to go."""
     for what, told in (("reason", reason), ("by", by)):
-        names = name is not None and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", told)
+        names = name is not None and re.search(_as_word(name), told)
         if names or (matching is not None and _pattern(matching)(told, None)):
             raise ValueError(
                 f"{what} holds what is to be erased, and would stay in the log; put it otherwise"
             )
 
 
-def _carry_out(log: EventLog, requests: Sequence[Redact], names: int, left: tuple[str, ...] = ()) -> Receipt:
+def _as_word(name: str) -> str:
+    """The expression that finds `name` where it is no part of a longer word."""
+    return rf"(?<!\w){re.escape(name)}(?!\w)"
+
+
+def _carry_out(log: EventLog, requests: Sequence[Redact], names: int) -> Receipt:
     if requests:
         log.redact(requests)
     try:
@@ -159,7 +176,6 @@ def _carry_out(log: EventLog, requests: Sequence[Redact], names: int, left: tupl
         deleted=sum(each.deleted for each in requests),
         runs=tuple(each.run for each in requests if each.recorded),
         wal_emptied=purged,
-        names_left=left,
     )
 
 
@@ -276,10 +292,23 @@ def _spellings(text: str) -> Iterator[str]:
                 waiting += cast("list[object]", item)
 
 
-def _names_matching(log: EventLog, pattern: re.Pattern[str]) -> Iterator[str]:
+def _with_left(log: EventLog, done: Receipt, expression: str, *, texts: bool) -> Receipt:
+    """`done`, with what `expression` is found in still."""
+    matches = _pattern(expression)
     with log.reading() as db:
-        names = db.execute("select distinct text from names where text is not null").fetchall()
-    for (stored,) in names:
-        name = read_text(stored)
-        if pattern.search(name):
-            yield name
+        stored = db.execute("select distinct text from names where text is not null").fetchall()
+        (upto,) = db.execute(_HEAD).fetchone()
+    names = tuple(name for (name,) in stored if matches(name, None))
+    positions: list[int] = []
+    after = 0
+    while True:
+        with log.reading() as db:
+            rows = db.execute(
+                _TOLD, {"after": after, "upto": upto, "texts": texts, "limit": _PAGE}
+            ).fetchall()
+        for position, value, metadata, detail, key in rows:
+            if matches(value, metadata) or matches(key, detail):
+                positions.append(position)
+        if len(rows) < _PAGE:
+            return replace(done, names_left=tuple(map(read_text, names)), positions_left=tuple(positions))
+        after = rows[-1][0]

@@ -26,17 +26,20 @@ from turnlog.eventlog import (
     EntryWritten,
     EventLog,
     NotFound,
+    Once,
     Redacted,
     StorageError,
     Write,
     WriteRefused,
 )
 from turnlog.eventlog.export import export_lines
+from turnlog.eventlog.history import entries_at
 from turnlog.eventlog.intake import import_lines
 from turnlog.eventlog.integrity import count_erased
 from turnlog.memory import EventSourcedStore, SharedMemory
 from turnlog.projections import first_difference
 from turnlog.replay import Timeline, redact
+from turnlog.replay.restore import Restore
 from turnlog.replay.verification import verify
 
 ROOT = Path(__file__).parents[2]
@@ -422,12 +425,62 @@ def test_a_name_is_erased_with_the_entries_under_it(tmp_path: Path) -> None:
     assert judged(path).returncode == 0
 
 
+def test_what_is_shown_for_a_name_can_be_asked_for(tmp_path: Path) -> None:
+    """The log can be filtered by it, as key and as agent."""
+    with open_log(tmp_path / "team.db") as log:
+        log.execute([Write("alice", "v"), Write("l", "w")], run="main", agent="bob")
+        log.execute([Write("l", "x")], run="main")
+        redact(log, name="bob", **WHY)
+        redact(log, name="alice", **WHY)
+        agent = next(iter(log.read())).agent
+        key = next(iter(log.read())).event.key  # type: ignore[union-attr]
+        assert [each.position for each in log.read(agent=agent)] == [1, 2]
+        assert [each.position for each in log.read(key=key, type=EntryWritten)] == [1]
+        assert list(log.read(key="[redacted 00000000]")) == []
+        assert list(log.read(key="alice")) == []
+
+
+def test_a_restore_of_what_was_erased_meanwhile_is_refused(tmp_path: Path) -> None:
+    """Who read the past before the name was gone cannot write it down again."""
+    with open_log(tmp_path / "team.db") as log:
+        log.execute([Write("alice", "v"), Write("l", "w")], run="main")
+        log.execute([Delete("alice")], run="main")
+        timeline = Timeline(log)
+        point = timeline.point(position=2)
+        with log.reading() as db:
+            entries = {each.key: each for each in entries_at(db, timeline.lineage, point.revision)}
+        redact(log, name="alice", **WHY)
+        for _ in range(2):
+            with pytest.raises(ValueError, match="holds no value of 'alice'"):
+                log.execute([Restore(point, entries)], run="main")
+            log.execute([Write("alice", "another")], run="main")
+        timeline.restore(position=2)
+        check_whole(log)
+
+
 def test_names_in_which_it_is_found_are_told(tmp_path: Path) -> None:
     """By pattern texts are erased, names only listed."""
     with open_log(tmp_path / "team.db") as log:
         log.execute([Write(f"customer/{SECRET}", SECRET)], run="main")
         receipt = redact(log, matching="sk-", **WHY)
         assert receipt.names_left == (f"customer/{SECRET}",)
+
+
+def test_what_stays_is_told(tmp_path: Path) -> None:
+    """Reasons, idempotency keys and names by pattern; texts too, where a name was erased."""
+    with open_log(tmp_path / "team.db") as log:
+        log.execute([Write("k", "alice", {"agent": "alice"}), Write("l", "malice")], run="main")  # 1, 2
+        log.execute([Once("for alice", AdvanceTurn())], run="main")  # 3
+        Timeline(log).restore(position=2, reason="alice asked")  # 4
+        log.execute([Write("alice/x", "v"), Write("alice", "v")], run="main", agent="alice")  # 5, 6
+        receipt = redact(log, name="alice", **WHY)
+        assert receipt.names == 1
+        assert receipt.names_left == ("alice/x",)
+        assert receipt.positions_left == (1, 3, 4)
+        receipt = redact(log, matching="alice", **WHY)
+        assert receipt.events == 2
+        assert receipt.names_left == ("alice/x",)
+        assert receipt.positions_left == (3, 4)
 
 
 def test_other_writers_do_not_go_on_with_a_name_that_is_gone(tmp_path: Path) -> None:
