@@ -2,45 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
 
 from ..eventlog import EventLog, NotFound, StorageError
 from ..eventlog.batch import Actor
-from ..eventlog.codec import REDACTED
 from ..eventlog.commands import check_name, exact_str
-from ..eventlog.driver import Connection
 from ..eventlog.redaction import Redact
 from ..eventlog.runs import run_at
-from ..eventlog.schema import shown_name
-from ..eventlog.text import read_text, stored_text
+from ..eventlog.text import stored_text
+from .sought import Found, as_word, pattern, text_at, texts_of, whereabouts
 
 __all__ = ["Receipt", "redact"]
 
-_PAGE = 512
-_HEAD = "select coalesce(max(position), 0) from events"
-# What holds text, or the salted digest of one: entries written, and refusals.
-_KEY = shown_name("names")
-_TEXTS = f"""
-select e.position, e.run, e.revision, {_KEY}, e.value, e.metadata
-from events e left join names on names.id = e.key
-where e.position > :after and e.position <= :upto and e.salt is not null and e.type in (1, 20)
-    and (:run is null or e.run = :run) and (:key is null or {_KEY} = :key)
-    and not (:kept and e.value is '{REDACTED}' and coalesce(e.metadata ->> '$.redacted', 0))
-order by e.position limit :limit
-"""  # noqa: S608 - constants only
-# What else people have told. Digests and revisions in `detail` are no text.
-_TOLD = """
-select position, iif(:texts, value, null), iif(:texts, metadata, null), detail ->> '$.reason', idempotency_key
-from events
-where position > :after and position <= :upto
-    and (:texts or idempotency_key is not null or type in (13, 20, 22))
-order by position limit :limit
-"""
-_AT = "select type, salt is null, content from events where position = ?"
 _NAMED = "select id, family, commitment from names where text = ? order by family"
 _ANY_ERASED = "select 1 from names where text is null limit 1"
 _IS_RUN = "select 1 from runs where name = ?"
@@ -51,9 +26,6 @@ with recursive line (id) as (
 )
 select id from line
 """
-
-_Matches = Callable[[str | bytes | None, str | None], bool]
-_Found = dict[int, dict[str | None, list[int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +107,11 @@ def redact(
     if name is not None:
         requests = _of_name(log, exact_str("name", name), reason, actor)
         done = _carry_out(log, requests, names=sum(bool(each.names) for each in requests))
-        return _with_left(log, done, _as_word(name), texts=True)
+        return _with_left(log, done, as_word(name), texts=True)
     if position is not None:
-        found = _at(log, position)
+        found = text_at(log, position)
     else:
-        found = _search(log, key, run, None if matching is None else _pattern(matching))
+        found = texts_of(log, key, run, None if matching is None else pattern(matching))
     requests = _of_texts(log, found, reason, actor)
     done = _carry_out(log, requests, names=0)
     return done if matching is None else _with_left(log, done, matching, texts=False)
@@ -148,16 +120,11 @@ def redact(
 def _check_told(reason: str, by: str, name: str | None, matching: str | None) -> None:
     """What is said of the redaction stays, so it must not say what is to go."""
     for what, told in (("reason", reason), ("by", by)):
-        names = name is not None and re.search(_as_word(name), told)
-        if names or (matching is not None and _pattern(matching)(told, None)):
+        names = name is not None and re.search(as_word(name), told)
+        if names or (matching is not None and pattern(matching)(told, None)):
             raise ValueError(
                 f"{what} holds what is to be erased, and would stay in the log; put it otherwise"
             )
-
-
-def _as_word(name: str) -> str:
-    """The expression that finds `name` where it is no part of a longer word."""
-    return rf"(?<!\w){re.escape(name)}(?!\w)"
 
 
 def _carry_out(log: EventLog, requests: Sequence[Redact], names: int) -> Receipt:
@@ -179,7 +146,7 @@ def _carry_out(log: EventLog, requests: Sequence[Redact], names: int) -> Receipt
     )
 
 
-def _of_texts(log: EventLog, found: _Found, reason: str, actor: Actor) -> list[Redact]:
+def _of_texts(log: EventLog, found: Found, reason: str, actor: Actor) -> list[Redact]:
     """One request for each run that recorded such a text, or may show one of an ancestor's."""
     concerned: set[int] = set()
     with log.reading() as db:
@@ -206,109 +173,7 @@ def _of_name(log: EventLog, name: str, reason: str, actor: Actor) -> list[Redact
     return requests
 
 
-def _at(log: EventLog, position: object) -> _Found:
-    """The text at one position."""
-    if type(position) is not int:
-        raise TypeError(f"position must be an int, not {type(position).__name__}")
-    with log.reading() as db:
-        row = db.execute(_AT, (position,)).fetchone() if 0 < position < 2**63 else None
-        if row is None:
-            raise NotFound(f"{log.path} has no event at position {position}")
-        kind, saltless, content = row
-        if kind not in (1, 20):
-            where = "" if content is None else f"; it points to the one at revision {content} of its lineage"
-            raise ValueError(f"the event at position {position} holds no text of its own{where}")
-        return {} if saltless else _collect(_rows(db, position - 1, position, None, None), None)
-
-
-def _search(log: EventLog, key: str | None, run: str | None, matches: _Matches | None) -> _Found:
-    """The texts that are meant, up to the present end of the log; page by page, holding nobody up."""
-    ident = None if run is None else log.lineage(run).run.id
-    found: _Found = {}
-    after = 0
-    with log.reading() as db:
-        (upto,) = db.execute(_HEAD).fetchone()
-    while True:
-        with log.reading() as db:
-            named = None if key is None else exact_str("key", key)
-            rows = _rows(db, after, upto, ident, named, kept=matches is None)
-        _collect(rows, matches, found)
-        if len(rows) < _PAGE:
-            return found
-        after = rows[-1][0]
-
-
-def _rows(
-    db: Connection, after: int, upto: int, run: int | None, key: str | None, *, kept: bool = False
-) -> list[tuple[Any, ...]]:
-    named = None if key is None else stored_text(key)
-    # What an earlier redaction wrote over a text is no text that was meant by a key or run.
-    bound = {"after": after, "upto": upto, "run": run, "key": named, "kept": kept, "limit": _PAGE}
-    return db.execute(_TEXTS, bound).fetchall()
-
-
-def _collect(
-    rows: Sequence[tuple[Any, ...]], matches: _Matches | None, found: _Found | None = None
-) -> _Found:
-    found = {} if found is None else found
-    for _, run, revision, key, value, metadata in rows:
-        if matches is None or matches(value, metadata):
-            name = None if key is None else read_text(key)
-            found.setdefault(run, {}).setdefault(name, []).append(revision)
-    return found
-
-
-def _pattern(expression: str) -> _Matches:
-    """Whether a text is one in which `expression` is found."""
-    try:
-        search = re.compile(exact_str("matching", expression)).search
-    except re.error as error:
-        raise ValueError(f"matching is no regular expression: {error}") from error
-
-    def matches(value: str | bytes | None, metadata: str | None) -> bool:
-        text = "" if value is None else read_text(value)
-        return any(search(each) for each in (*_spellings(text), *_spellings(metadata or "")))
-
-    return matches
-
-
-def _spellings(text: str) -> Iterator[str]:
-    """A text, and the strings in it if it is JSON: an escape may stand in the middle of a secret."""
-    yield text
-    if "\\" in text and text.lstrip()[:1] in ('"', "{", "["):
-        try:
-            waiting: list[object] = [json.loads(text)]
-        except (ValueError, RecursionError):
-            return
-        while waiting:
-            item = waiting.pop()
-            if isinstance(item, str):
-                yield item
-            elif isinstance(item, dict):
-                members = cast("dict[str, object]", item)
-                yield from members
-                waiting += members.values()
-            elif isinstance(item, list):
-                waiting += cast("list[object]", item)
-
-
 def _with_left(log: EventLog, done: Receipt, expression: str, *, texts: bool) -> Receipt:
     """`done`, with what `expression` is found in still."""
-    matches = _pattern(expression)
-    with log.reading() as db:
-        stored = db.execute("select distinct text from names where text is not null").fetchall()
-        (upto,) = db.execute(_HEAD).fetchone()
-    names = tuple(name for (name,) in stored if matches(name, None))
-    positions: list[int] = []
-    after = 0
-    while True:
-        with log.reading() as db:
-            rows = db.execute(
-                _TOLD, {"after": after, "upto": upto, "texts": texts, "limit": _PAGE}
-            ).fetchall()
-        for position, value, metadata, detail, key in rows:
-            if matches(value, metadata) or matches(key, detail):
-                positions.append(position)
-        if len(rows) < _PAGE:
-            return replace(done, names_left=tuple(map(read_text, names)), positions_left=tuple(positions))
-        after = rows[-1][0]
+    names, positions = whereabouts(log, pattern(expression), texts=texts)
+    return replace(done, names_left=names, positions_left=positions)
