@@ -86,7 +86,9 @@ values (?, ?, ?, ?, ?, ?, ?, nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), nul
 """  # noqa: S608 - a constant only
 
 
-_KEY_OF = "select key from events where run = ? and revision = ?"
+_ERASED_KEY_OF = """
+select key from events e join names on names.id = e.key where run = ? and revision = ? and names.text is null
+"""
 _ABSENT = (NO_NUMBER, framed_commitment(None))
 _NO_BYTES = bytearray()
 _RESTORED = CODES[EntryRestored]
@@ -354,11 +356,9 @@ class Batch:
             raise ValueError(f"revision {content} of run {self._run.name!r} is not in its past")
         if content <= self._end.recorded_upto:
             segment = self._end.lineage.upto(content)[0]
-            (written,) = self._db.execute(_KEY_OF, (segment.run, content)).fetchone()
-            if written != self._name(key).id:
-                raise ValueError(
-                    f"revision {content} of run {self._run.name!r} holds no value of {key!r:.80}"
-                )
+            erased = self._db.execute(_ERASED_KEY_OF, (segment.run, content)).fetchone()
+            if erased is not None and erased[0] != self._name(key).id:
+                raise ValueError(f"the name of key {key!r:.80} was erased meanwhile; read its past anew")
 
     def _marked(self, mark: _Mark, salt: bytes | None, detail: str | None) -> tuple[bytes, str]:
         """Salt and detail of an event that carries `mark`."""

@@ -110,7 +110,7 @@ def _take_in(log: EventLog, lines: IO[str], run: str | None) -> list[str]:
     if erased and not log.purge():
         warnings.warn(
             f"{log.path}: the import erased texts here, but somebody else is reading, so that old copies "
-            "stay in the file until anything is redacted or imported again",
+            "stay in the file until the next redaction",
             stacklevel=3,
         )
     return names

@@ -36,6 +36,7 @@ from turnlog.replay import Timeline, redact
 COMMANDS: list[Any] = [
     pytest.param(lambda: Write("k", "v", {"n": 1}), id="write"),
     pytest.param(lambda: Write("k", "v", expires_at_turn=3), id="write that expires"),
+    pytest.param(lambda: Write("k", "v", expected_version=1), id="write on a condition"),
     pytest.param(lambda: Write("k\ud800", "v\udfff", {"half": "\ud83d"}), id="half an emoji"),
     pytest.param(lambda: Write("k", "\ud83d\ude00"), id="a pair in two halves"),
     pytest.param(lambda: CompareAndSet("k", "old", "new"), id="compare and set"),
