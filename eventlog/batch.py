@@ -96,6 +96,9 @@ values (?, ?, ?, ?, ?, 1, {PAYLOAD_VERSIONS[1]}, ?, nullif(?, {NO_NUMBER}), null
     0, nullif(?, ''), ?, nullif(?, {NO_NUMBER}), ?, ?)
 """  # noqa: S608 - constants only
 
+_ERASED_KEY_OF = """
+select key from events e join names on names.id = e.key where run = ? and revision = ? and names.text is null
+"""
 _ABSENT = (NO_NUMBER, framed_commitment(None))
 _NO_BYTES = bytearray()
 _RESTORED = CODES[EntryRestored]
@@ -274,8 +277,8 @@ class Batch:
         )
         if mark is not None:
             salt, detail = self._marked(mark, salt, detail)
-        if kind == _RESTORED and not (birth or 0) <= (content or 0) <= self._revision:
-            raise ValueError(f"revision {content} of run {self._run.name!r} is not in its past")
+        if kind == _RESTORED:
+            self._check_restored(name or "", content or 0, birth or 0)
         if turn is not None:
             self._turn = turn
         key, key_frame = _ABSENT if name is None else self._name(name)
@@ -425,6 +428,16 @@ class Batch:
             self._rows[-1][1].append(row)
         else:
             self._rows.append((statement, [row]))
+
+    def _check_restored(self, key: str, content: int, birth: int) -> None:
+        """Whoever restores has read the past before the lock was taken; since then its name may be erased."""
+        if not max(birth, 1) <= content <= self._revision:
+            raise ValueError(f"revision {content} of run {self._run.name!r} is not in its past")
+        if content <= self._end.recorded_upto:
+            segment = self._end.lineage.upto(content)[0]
+            erased = self._db.execute(_ERASED_KEY_OF, (segment.run, content)).fetchone()
+            if erased is not None and erased[0] != self._name(key).id:
+                raise ValueError(f"the name of key {key!r:.80} was erased meanwhile; read its past anew")
 
     def _marked(self, mark: _Mark, salt: bytes | None, detail: str | None) -> tuple[bytes, str]:
         """Salt and detail of an event that carries `mark`."""

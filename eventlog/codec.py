@@ -32,6 +32,7 @@ from .upcast import Payload as Versioned
 __all__ = [
     "CODES",
     "ENTRY_DELETED",
+    "ENTRY_WRITTEN",
     "REDACTED",
     "REDACTED_METADATA",
     "REFUSED",
@@ -58,6 +59,7 @@ CODES: dict[type[Event], int] = {
 """The number each type of event is stored as."""
 
 _WRITTEN_VERSION = PAYLOAD_VERSIONS[1]
+ENTRY_WRITTEN = CODES[EntryWritten]
 ENTRY_DELETED = CODES[EntryDeleted]
 REFUSED = CODES[WriteRefused]
 

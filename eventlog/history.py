@@ -12,12 +12,11 @@ from collections.abc import Iterable
 from operator import attrgetter, itemgetter
 from typing import Any, Literal, NamedTuple
 
-from .codec import CODES, ENTRY_DELETED, REDACTED, REDACTED_METADATA
+from .codec import ENTRY_DELETED, ENTRY_WRITTEN, REDACTED, REDACTED_METADATA
 from .driver import Connection, Cursor
 from .entry import Content, Entry
 from .errors import Corrupt
-from .events import EntryWritten
-from .runs import NEWEST_REVISION, Lineage, name_id
+from .runs import NEWEST_REVISION, Lineage, is_stand_in, name_id
 from .schema import CHANGES, TURN_MARKS, shown_name
 from .text import read_text, stored_text
 from .tuples import build
@@ -154,7 +153,7 @@ _CHANGES = f"{_EVERY_KEY} select key, position from changes where position is no
 _BIRTH = "select coalesce(created_at, recorded_at) from events where run = ? and revision = ?"
 _CONTENT = f"""
 select value, metadata, (select {shown_name("names")} from names where names.id = events.agent),
-    salt is null and type = {CODES[EntryWritten]}
+    salt is null and type = {ENTRY_WRITTEN}
 from events where run = ? and revision = ?
 """  # noqa: S608 - constants only
 _POSITION = "select position from events where run = ? and revision = ?"
@@ -182,6 +181,10 @@ def entries_at(db: Connection, lineage: Lineage, revision: int) -> list[Entry]:
 def present_of(db: Connection, lineage: Lineage, key: str, revision: int) -> Present | None:
     """`entry_at` with its text, in one query for each ancestor."""
     name, family = stored_text(key), lineage.run.family
+    if is_stand_in(key):
+        ident = name_id(db, family, key)
+        found = [] if ident is None else present_at(db, lineage, revision, [ident])
+        return found[0] if found else None
     for segment in lineage.upto(revision):
         row = db.execute(_NEWEST_OF, (segment.run, segment.upto, name, family)).fetchone()
         if row is not None:
@@ -212,8 +215,11 @@ def present_in_turn(
 ) -> tuple[Literal[True], Present | None] | tuple[Literal[False], None]:
     """What `key` held at the end of the latest visit to `turn`, by one query: whether it tells, and what.
 
-    It does not tell where that visit, or the key's newest change before its end, lies in an ancestor.
+    It does not tell where that visit, or the key's newest change before its end, lies in an ancestor, nor
+    where the key's name was erased.
     """
+    if is_stand_in(key):
+        return False, None
     run, after, _ = lineage.segments[0]
     family = lineage.run.family
     rows = cursor.execute(_NEWEST_IN_TURN, (run, turn, after, stored_text(key), family)).fetchall()
@@ -247,17 +253,17 @@ def newest_changes(db: Connection, lineage: Lineage, revision: int) -> dict[int,
 
 
 def content_at(db: Connection, lineage: Lineage, revision: int) -> Content:
-    """Value, metadata and agent of the `EntryWritten` at `revision`.
+    """Value, metadata and agent of the `EntryWritten` at `revision`; `[redacted]` where it was erased.
 
     Raises:
         Corrupt: there is none.
     """
     row = _row(db, _CONTENT, lineage, revision)
-    if row is None or (row[0] is None and not row[3]):
-        raise Corrupt(f"run {lineage.run.name!r}: revision {revision} should hold a value, but does not")
-    value, metadata, agent, erased = row
-    if erased:
+    value, metadata, agent, erased = row or (None, None, None, False)
+    if value is None and erased:
         value, metadata = REDACTED, REDACTED_METADATA
+    if value is None:
+        raise Corrupt(f"run {lineage.run.name!r}: revision {revision} should hold a value, but does not")
     return Content(read_text(value), metadata, None if agent is None else read_text(agent))
 
 
