@@ -99,6 +99,7 @@ def erasures(db, run):
             right = [str(place) for place in places] == list(stated["contents"])
             right &= all(run["fork_revision"] < place < revision for place in places)
             right &= all(map(is_digest, (*places.values(), *stated["names"])))
+            right &= run["parent"] is None or not stated["names"]
         except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
             right = False
         check(right, "detail does not say what it should", position)

@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from ..eventlog import Corrupt, Entry, EntryWritten, RunForked, Step
-from ..eventlog.codec import REDACTED, REDACTED_METADATA
+from ..eventlog.codec import REDACTED, REDACTED_METADATA, SELECT_RECORDED, decode, is_todays_write
 from ..eventlog.driver import Connection, Cursor, driver
 from ..eventlog.history import (
     POINTERS,
@@ -118,9 +118,9 @@ select {_IN_STEP}, (
 )
 """  # noqa: S608 - constants only
 _STRICT = "select 1 from pragma_table_list where schema = 'main' and name = 'entries' and strict"
-_COLUMNS = """
-entries.version, entries.birth, entries.created_at, entries.expires_at_turn, events.value, events.metadata,
-    events.salt is null and events.type = 1
+_COLUMNS = f"""
+entries.version, entries.birth, entries.created_at, entries.expires_at_turn,
+    case when {is_todays_write("events")} then events.value end, events.metadata, entries.content
 """
 # One row in any case.
 _ONE = f"""
@@ -327,7 +327,7 @@ def read_entry(cursor: Cursor, run: Run, key: str) -> Stored | None:
         present = present_of(db, lineage(db, run), key, NEWEST_REVISION)
         return None if present is None else _looked_up(present)
     row = rows[0]
-    return None if row[1] is None else _stored(run, key, row)
+    return None if row[1] is None else _stored(cursor.connection, run, key, row)
 
 
 def read_entries(db: Connection, run: Run, after: int, limit: int) -> list[Stored]:
@@ -342,7 +342,7 @@ def read_entries(db: Connection, run: Run, after: int, limit: int) -> list[Store
     if rows is None:
         found = present_at(db, lineage(db, run), NEWEST_REVISION)
         return [_looked_up(present) for present in found if present.birth > after]
-    return [_stored(run, read_text(row[-1]), row[:-1]) for row in rows]
+    return [_stored(db, run, read_text(row[-1]), row[:-1]) for row in rows]
 
 
 def read_birth(db: Connection, run: Run, key: str) -> int | None:
@@ -372,15 +372,25 @@ def _looked_up(present: Present) -> Stored:
     return build(Stored, (key, version, birth, created_at, expires_at_turn, value, metadata))
 
 
-def _stored(run: Run, key: str, row: tuple[Any, ...]) -> Stored:
+def _stored(db: Connection, run: Run, key: str, row: tuple[Any, ...]) -> Stored:
     """The entry of `key` that a row begins with after whether the table is in step: `_COLUMNS`."""
-    _, version, birth, created_at, expires_at_turn, value, metadata, erased = row
-    if value is None:
-        if not erased:
-            raise Corrupt(f"run {run.name!r}: key {key!r} points to an event without a value")
-        value, metadata = REDACTED, REDACTED_METADATA
-    text = value if type(value) is str else read_text(value)
-    return build(Stored, (key, version, birth, created_at, expires_at_turn, text, metadata))
+    _, version, birth, created_at, expires_at_turn, value, metadata, content = row
+    if type(value) is not str:
+        value, metadata = _written(db, run, key, content)
+    return build(Stored, (key, version, birth, created_at, expires_at_turn, value, metadata))
+
+
+def _written(db: Connection, run: Run, key: str, content: int) -> tuple[str, str | None]:
+    """Value and metadata of the event at that position, decoded.
+
+    Raises:
+        Corrupt: it is none that has them, or cannot be read.
+    """
+    row = db.execute(f"{SELECT_RECORDED} where e.position = ?", (content,)).fetchone()
+    event = None if row is None else decode(row).event
+    if not isinstance(event, EntryWritten):
+        raise Corrupt(f"run {run.name!r}: key {key!r} points to an event without a value")
+    return event.value, event.metadata
 
 
 def _row(db: Connection, step: Step, key: int, entry: Entry) -> Row:
