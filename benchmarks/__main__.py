@@ -17,6 +17,8 @@ from .machine import stamp
 CASES = ("set", "get", "threads", "tasks", "processes", "bulk", "replay", "past", "guard")
 RESULTS = Path(__file__).with_name("RESULTS.md")
 HEAD = "# Results\n\nWritten by `python -m benchmarks`; every section says when, where and how it was taken."
+LIMITS = Path(__file__).with_name("LIMITS.md")
+"""Written by hand: which targets were missed, and why. It stands in front of the results."""
 PLOTS = Path(__file__).with_name("plots")
 
 
@@ -74,7 +76,8 @@ def _write(section: list[str]) -> None:
     title = section[0].removeprefix("## ")
     kept[title] = "\n".join([title, *section[1:]]).rstrip()
     titles = [importlib.import_module(f"{__package__}.{name}").TITLE for name in CASES]
-    parts = [HEAD, *(f"## {kept[title]}" for title in titles if title in kept)]
+    limits = LIMITS.read_text("utf-8").rstrip()
+    parts = [HEAD, limits, *(f"## {kept[title]}" for title in titles if title in kept)]
     RESULTS.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 

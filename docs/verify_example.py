@@ -99,6 +99,7 @@ def erasures(db, run):
             right = [str(place) for place in places] == list(stated["contents"])
             right &= all(run["fork_revision"] < place < revision for place in places)
             right &= all(map(is_digest, (*places.values(), *stated["names"])))
+            right &= run["parent"] is None or not stated["names"]
         except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
             right = False
         check(right, "detail does not say what it should", position)
@@ -281,7 +282,7 @@ def check_file(db, runs, alive):
         if event["run"] not in begun:
             check(event["run"] > max(begun, default=0), "begins a run before one of a lower id", expected)
             begun.add(event["run"])
-    query = "select 1 from projections where name = 'entries' and version = 1 and stale_from is null"
+    query = "select 1 from projections where name = 'entries' and version in (1, 2) and stale_from is null"
     if db.execute(query).fetchone() is not None:
         entries = "select run, key, version, content, birth, created_at, expires_at_turn from entries"
         table = {(run, key): tuple(entry) for run, key, *entry in db.execute(entries)}

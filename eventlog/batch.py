@@ -28,7 +28,18 @@ from .commands import Command
 from .driver import Connection
 from .entry import Content, Entry
 from .errors import KeyReused
-from .events import EntryRestored, EntryWritten, Event, Recorded, Seal
+from .events import (
+    EntryDeleted,
+    EntryRestored,
+    EntryWritten,
+    Event,
+    NothingChanged,
+    Recorded,
+    Redacted,
+    RunForked,
+    Seal,
+    TurnAdvanced,
+)
 from .evolve import evolve
 from .once import Once, earlier, fingerprint, in_part
 from .projection import Step
@@ -96,9 +107,13 @@ values (?, ?, ?, ?, ?, 1, {PAYLOAD_VERSIONS[1]}, ?, nullif(?, {NO_NUMBER}), null
     0, nullif(?, ''), ?, nullif(?, {NO_NUMBER}), ?, ?)
 """  # noqa: S608 - constants only
 
+_ERASED_KEY_OF = """
+select key from events e join names on names.id = e.key where run = ? and revision = ? and names.text is null
+"""
 _ABSENT = (NO_NUMBER, framed_commitment(None))
 _NO_BYTES = bytearray()
 _RESTORED = CODES[EntryRestored]
+_NOT_A_COMMANDS = frozenset({RunForked, Redacted, NothingChanged})
 _FIRST_NO_CHANGE = 10  # types below it change an entry
 
 
@@ -233,6 +248,8 @@ class Batch:
                     continue
             else:
                 for event in command.decide(self):
+                    if type(event) in _NOT_A_COMMANDS:
+                        raise TypeError(f"{type(command).__name__} cannot record a {type(event).__name__}")
                     self.append(event, acting)
             outcomes.append(command.outcome(self._recorded[before:]))
         if repeated is not None and self._recorded:
@@ -274,8 +291,10 @@ class Batch:
         )
         if mark is not None:
             salt, detail = self._marked(mark, salt, detail)
-        if kind == _RESTORED and not (birth or 0) <= (content or 0) <= self._revision:
-            raise ValueError(f"revision {content} of run {self._run.name!r} is not in its past")
+        if kind == _RESTORED:
+            self._check_restored(name or "", content or 0, birth or 0)
+        else:
+            self._check_true(event)
         if turn is not None:
             self._turn = turn
         key, key_frame = _ABSENT if name is None else self._name(name)
@@ -381,6 +400,8 @@ class Batch:
         """`append` of the commonest event, with the least work: a write without expiry and the like."""
         run, names, now, turn = self._run, self._end.names, self._now, self._turn
         key, value, metadata, birth = event.key, event.value, event.metadata, event.birth
+        if birth is not None:
+            self._check_true(event)
         by, activity = actor
         salt = self._sources.random_bytes(SALT_SIZE)
         stored = value if value.isascii() else stored_text(value)
@@ -425,6 +446,35 @@ class Batch:
             self._rows[-1][1].append(row)
         else:
             self._rows.append((statement, [row]))
+
+    def _check_true(self, event: Event) -> None:
+        """That what an event says of the present is so: commands of upper layers decide it as well.
+
+        Raises:
+            ValueError: it is not.
+        """
+        match event:
+            case EntryWritten(key, _, _, _, birth, created_at) if birth is not None:
+                entry = self.entry(key)
+                right = entry is not None and entry.birth == birth and created_at is None
+            case EntryDeleted(key):
+                right = self.entry(key) is not None
+            case TurnAdvanced(turn):
+                right = turn == self._turn + 1
+            case _:
+                right = True
+        if not right:
+            raise ValueError(f"run {self._run.name!r}: {event!r:.200} does not follow from its present")
+
+    def _check_restored(self, key: str, content: int, birth: int) -> None:
+        """Whoever restores has read the past before the lock was taken; since then its name may be erased."""
+        if not max(birth, 1) <= content <= self._revision:
+            raise ValueError(f"revision {content} of run {self._run.name!r} is not in its past")
+        if content <= self._end.recorded_upto:
+            segment = self._end.lineage.upto(content)[0]
+            erased = self._db.execute(_ERASED_KEY_OF, (segment.run, content)).fetchone()
+            if erased is not None and erased[0] != self._name(key).id:
+                raise ValueError(f"the name of key {key!r:.80} was erased meanwhile; read its past anew")
 
     def _marked(self, mark: _Mark, salt: bytes | None, detail: str | None) -> tuple[bytes, str]:
         """Salt and detail of an event that carries `mark`."""

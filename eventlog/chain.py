@@ -10,6 +10,7 @@ import struct
 from hashlib import sha256
 
 from .text import stored_text
+from .upcast import PAYLOAD_VERSIONS
 
 __all__ = [
     "NO_PARENT",
@@ -47,7 +48,7 @@ _LENGTHS = [_TEXT.pack(2, size) for size in range(1025)]
 
 # Of an `EntryWritten` with nothing unusual about it: what lies between the fields that differ.
 _THREE_INTEGERS = struct.Struct(">BqBqBq")
-_WRITTEN = _INTEGER.pack(1, 1) * 2  # type 1, payload 1
+_WRITTEN = _INTEGER.pack(1, 1) + _INTEGER.pack(1, PAYLOAD_VERSIONS[1])  # type and payload
 _PLAIN = _ENCODING_0 + _ABSENT * 2  # encoding 0; no content, no expires_at_turn
 _BORN_NOW = struct.Struct(">3sBqB")  # no birth, created_at or detail; recorded_at; no idempotency_key
 _BORN_BEFORE = struct.Struct(">Bq2sBqB")
@@ -171,8 +172,8 @@ def written_hash(
 ) -> bytes:
     """`event_hash` of the commonest event, with three quarters of the work.
 
-    That is an `EntryWritten` of payload 1 and encoding 0, without content reference, expiry, creation time,
-    detail and idempotency key.
+    That is an `EntryWritten` of today's payload, encoding 0, without content reference, expiry, time of
+    creation, detail and idempotency key.
     """
     return sha256(
         b"".join(

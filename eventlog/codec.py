@@ -32,15 +32,16 @@ from .upcast import Payload as Versioned
 __all__ = [
     "CODES",
     "ENTRY_DELETED",
+    "ENTRY_WRITTEN",
     "REDACTED",
     "REDACTED_METADATA",
-    "REFUSED",
     "SELECT_CHANGE",
     "SELECT_RECORDED",
     "Payload",
     "decode",
     "decode_change",
     "encode",
+    "is_todays_write",
 ]
 
 CODES: dict[type[Event], int] = {
@@ -58,9 +59,8 @@ CODES: dict[type[Event], int] = {
 """The number each type of event is stored as."""
 
 _WRITTEN_VERSION = PAYLOAD_VERSIONS[1]
+ENTRY_WRITTEN = CODES[EntryWritten]
 ENTRY_DELETED = CODES[EntryDeleted]
-REFUSED = CODES[WriteRefused]
-
 REDACTED = "[redacted]"
 """What is shown in place of a value that was erased."""
 
@@ -217,6 +217,11 @@ def decode_change(row: tuple[Any, ...]) -> tuple[str, Recorded] | None:
     except (TypeError, ValueError) as error:
         raise _unreadable(position, error) from error
     return name, build(Recorded, (position, "", revision, 0, 0, None, None, at, event, b"", None))
+
+
+def is_todays_write(table: str) -> str:
+    """SQL that says whether a row of events is an `EntryWritten` whose columns mean what they do today."""
+    return f"{table}.type = {ENTRY_WRITTEN} and {table}.payload = {_WRITTEN_VERSION} and {table}.encoding = 0"
 
 
 def _unreadable(position: int, error: Exception) -> Corrupt:

@@ -200,6 +200,40 @@ class Database:
         if db.in_transaction:
             db.execute("rollback")
 
+    def purge(self, db: Connection) -> bool:
+        """Leave no copy of a row that is gone: neither in the WAL nor between the rows of a page.
+
+        `secure_delete` overwrites what is deleted, but not where a row lay before it was moved to a page
+        beside; so every page is written anew.
+
+        Returns:
+            False if somebody else was reading or writing for longer than was to be waited.
+
+        Raises:
+            StorageError: the disk is full, …
+        """
+        with self.errors():
+            # First, since a reader that stays would make the WAL hold the whole file, again and again.
+            return self._emptied(db) and self._rewritten(db) and self._emptied(db)
+
+    def _rewritten(self, db: Connection) -> bool:
+        try:
+            self._retry(lambda: db.execute("vacuum"))
+        except driver().Error as error:
+            if not is_busy(error):
+                raise
+            return False
+        return True
+
+    def _emptied(self, db: Connection) -> bool:
+        """Whether the WAL could be moved into the file and cut off."""
+        deadline = time.monotonic() + self.busy_timeout_s
+        while True:
+            busy, _, _ = db.execute("pragma wal_checkpoint(truncate)").fetchone()
+            if not busy or time.monotonic() > deadline:
+                return not busy
+            time.sleep(0.001 + random.random() * 0.009)  # noqa: S311 - spreads retries, guards nothing
+
     @property
     def flushes(self) -> bool:
         """Whether a commit is durable only after `flush`."""

@@ -12,11 +12,12 @@ from typing import Any
 
 from .codec import CODES
 from .driver import Connection
-from .errors import Corrupt
+from .errors import Busy, Corrupt
 from .events import EntryWritten, WriteRefused
 from .log import EventLog
 from .run_integrity import erased_contents, is_text
 from .runs import NEWEST_REVISION, Lineage
+from .schema import REDACTIONS
 from .text import json_text
 
 __all__ = ["EXPORT_COLUMNS", "EXPORT_VERSION", "NAME_COLUMNS", "export_lines"]
@@ -48,7 +49,7 @@ EXPORT_COLUMNS = (
     "hash",
 )
 NAME_COLUMNS = ("key", "agent", "activity")
-_MAY_BE_ERASED = {CODES[EntryWritten], CODES[WriteRefused]}
+_SALTED = {CODES[EntryWritten], CODES[WriteRefused]}
 
 _EVENTS_BY_POSITION = f"""
 select position, run, {", ".join(EXPORT_COLUMNS)} from events
@@ -59,16 +60,31 @@ select revision, run, {", ".join(EXPORT_COLUMNS)} from events
 where revision > ? and revision <= ? and run = ? order by revision limit {_PAGE}
 """  # noqa: S608 - constants only
 _RUNS = "select id, uid, name, family, parent, fork_revision, created_at from runs order by id"
+# An erased event cannot be told from a damaged one without the Redacted that has its commitment.
+_ERASURES = f"""
+select coalesce(max(revision), 0) from events where run = :run and {REDACTIONS} and position <= :last and (
+    json_array_length(detail, '$.names') > 0
+    or exists (select 1 from json_each(detail, '$.contents') where cast(key as integer) <= :upto)
+)
+"""  # noqa: S608 - constants only
+_NEXT_BATCH = """
+select revision from events where run = ? and revision > ? and batch = 0 order by revision limit 1
+"""
+_NEWEST = "select max(revision) from events where run = ?"
+_ERASED_SINCE = f"select 1 from events where {REDACTIONS} and position > ? limit 1"  # noqa: S608 - constants only
 _NAME = "select family, text, salt, commitment from names where id = ?"
 
 
 def export_lines(log: EventLog, run: str | None = None) -> Iterator[str]:
     """The log, or one run with its ancestors up to the fork, as JSON lines without line ends.
 
+    Where a text of an ancestor was erased after the fork, the ancestor is exported up to that redaction.
+
     Everything that was committed when the first line is asked for, and nothing later.
 
     Raises:
         NotFound: there is no such run.
+        Busy: a text was erased meanwhile; at the end.
         Corrupt: the log is damaged.
     """
     past = None if run is None else log.lineage(run)
@@ -96,6 +112,10 @@ class _Export:
             yield from lines
             count += len(table)
             heads.update({self._uids[row[1]]: row[-1].hex() for row in table})
+        if self._erased:
+            with self._log.reading() as db:
+                if db.execute(_ERASED_SINCE, (last,)).fetchone():
+                    raise Busy(f"{self._log.path}: a text was erased meanwhile; export again")
         yield json_text({"kind": "end", "events": count, "heads": heads})
 
     def _beginning(self) -> tuple[int, list[str]]:
@@ -122,10 +142,12 @@ class _Export:
             return
         for segment in reversed(self._past.segments):
             upto = segment.upto
-            if upto == NEWEST_REVISION:
-                with self._log.reading() as db:
+            with self._log.reading() as db:
+                if upto == NEWEST_REVISION:
                     query = "select max(revision) from events where run = ? and position <= ?"
                     (upto,) = db.execute(query, (segment.run, last)).fetchone()
+                else:
+                    upto = _with_erasures(db, segment.run, upto, last)
             yield from self._read(_EVENTS_OF_RUN, segment.after, upto, (segment.run,))
 
     def _read(
@@ -159,7 +181,8 @@ class _Export:
         for column in NAME_COLUMNS:
             if column in event:
                 yield from self._name(db, event[column])
-        if event["type"] in _MAY_BE_ERASED and "salt" not in event:
+        salted = event["type"] in _SALTED or "idempotency_key" in event
+        if salted and "salt" not in event:
             event["commitment"] = self._commitment(db, run, event["revision"])
         for column in ("salt", "hash"):
             if column in event:
@@ -198,6 +221,16 @@ class _Export:
                 f"revision {revision} of run number {run} has lost its text, and no redaction says so; "
                 "`turnlog verify` says more"
             ) from None
+
+
+def _with_erasures(db: Connection, run: int, upto: int, last: int) -> int:
+    """How much of an ancestor is exported: up to the fork, or to the batch that erased something of it."""
+    while True:
+        (erasure,) = db.execute(_ERASURES, {"run": run, "upto": upto, "last": last}).fetchone()
+        if erasure <= upto:
+            return upto
+        after = db.execute(_NEXT_BATCH, (run, erasure)).fetchone()
+        upto = after[0] - 1 if after is not None else db.execute(_NEWEST, (run,)).fetchone()[0]
 
 
 def _portable(stored: str | bytes) -> str | dict[str, str]:

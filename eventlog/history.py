@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from operator import attrgetter, itemgetter
 from typing import Any, Literal, NamedTuple
 
-from .codec import CODES, ENTRY_DELETED, REDACTED, REDACTED_METADATA
+from .codec import CODES, ENTRY_DELETED, SELECT_RECORDED, decode, is_todays_write
 from .driver import Connection, Cursor
 from .entry import Content, Entry
 from .errors import Corrupt
-from .events import EntryWritten
-from .runs import NEWEST_REVISION, Lineage, name_id
+from .events import EntryDeleted, EntryRestored, EntryWritten
+from .runs import NEWEST_REVISION, Lineage, is_stand_in, name_id
 from .schema import CHANGES, TURN_MARKS, shown_name
 from .text import read_text, stored_text
 from .tuples import build
@@ -35,6 +35,9 @@ __all__ = [
     "present_of",
     "versions_at",
 ]
+
+
+_KINDS = {CODES[EntryWritten], CODES[EntryDeleted], CODES[EntryRestored]}
 
 
 class Present(NamedTuple):
@@ -60,7 +63,8 @@ _STATE = f"""
 e.type, {shown_name("names")}, e.position, coalesce(e.content, e.revision), coalesce(e.birth, e.revision),
     {_CREATED_AT}, e.expires_at_turn
 """
-_TEXT = "case when e.content is null then e.value end, e.metadata"
+# Only what needs no decoding; where it is NULL, `content_at` reads the event.
+_TEXT = f"case when {is_todays_write('e')} then e.value end, e.metadata"
 _BORN = "left join events b on b.run = e.run and b.revision = e.birth"
 
 _NEWEST_CHANGE = f"""
@@ -152,11 +156,7 @@ version, the position of its content, its birth, when that was, and its expiry."
 _CHANGES = f"{_EVERY_KEY} select key, position from changes where position is not null"  # noqa: S608 - constants only
 
 _BIRTH = "select coalesce(created_at, recorded_at) from events where run = ? and revision = ?"
-_CONTENT = f"""
-select value, metadata, (select {shown_name("names")} from names where names.id = events.agent),
-    salt is null and type = {CODES[EntryWritten]}
-from events where run = ? and revision = ?
-"""  # noqa: S608 - constants only
+_EVENT = f"{SELECT_RECORDED} where e.run = ? and e.revision = ?"
 _POSITION = "select position from events where run = ? and revision = ?"
 
 
@@ -182,6 +182,10 @@ def entries_at(db: Connection, lineage: Lineage, revision: int) -> list[Entry]:
 def present_of(db: Connection, lineage: Lineage, key: str, revision: int) -> Present | None:
     """`entry_at` with its text, in one query for each ancestor."""
     name, family = stored_text(key), lineage.run.family
+    if is_stand_in(key):
+        ident = name_id(db, family, key)
+        found = [] if ident is None else present_at(db, lineage, revision, [ident])
+        return found[0] if found else None
     for segment in lineage.upto(revision):
         row = db.execute(_NEWEST_OF, (segment.run, segment.upto, name, family)).fetchone()
         if row is not None:
@@ -212,8 +216,11 @@ def present_in_turn(
 ) -> tuple[Literal[True], Present | None] | tuple[Literal[False], None]:
     """What `key` held at the end of the latest visit to `turn`, by one query: whether it tells, and what.
 
-    It does not tell where that visit, or the key's newest change before its end, lies in an ancestor.
+    It does not tell where that visit, or the key's newest change before its end, lies in an ancestor, nor
+    where the key's name was erased.
     """
+    if is_stand_in(key):
+        return False, None
     run, after, _ = lineage.segments[0]
     family = lineage.run.family
     rows = cursor.execute(_NEWEST_IN_TURN, (run, turn, after, stored_text(key), family)).fetchall()
@@ -229,6 +236,9 @@ def present_in_turn(
 def versions_at(db: Connection, lineage: Lineage, revision: int, turn: int) -> dict[str, int]:
     """Key and version of `entries_at`, in its order, but for those that had expired at `turn`."""
     rows = _newest_rows(db, _VERSIONS, lineage, revision)
+    for kind, _, position, *_ in rows:
+        if kind not in _KINDS:
+            _check_kind(position, kind)
     if len(lineage.segments) > 1:
         rows.sort(key=itemgetter(4))
     return {
@@ -247,18 +257,16 @@ def newest_changes(db: Connection, lineage: Lineage, revision: int) -> dict[int,
 
 
 def content_at(db: Connection, lineage: Lineage, revision: int) -> Content:
-    """Value, metadata and agent of the `EntryWritten` at `revision`.
+    """Value, metadata and agent of the `EntryWritten` at `revision`; `[redacted]` where it was erased.
 
     Raises:
-        Corrupt: there is none.
+        Corrupt: there is none, or it cannot be read.
     """
-    row = _row(db, _CONTENT, lineage, revision)
-    if row is None or (row[0] is None and not row[3]):
+    row = _row(db, _EVENT, lineage, revision)
+    recorded = None if row is None else decode(row)
+    if recorded is None or not isinstance(recorded.event, EntryWritten):
         raise Corrupt(f"run {lineage.run.name!r}: revision {revision} should hold a value, but does not")
-    value, metadata, agent, erased = row
-    if erased:
-        value, metadata = REDACTED, REDACTED_METADATA
-    return Content(read_text(value), metadata, None if agent is None else read_text(agent))
+    return Content(recorded.event.value, recorded.event.metadata, recorded.agent)
 
 
 def event_position(db: Connection, lineage: Lineage, revision: int) -> int:
@@ -298,7 +306,8 @@ def _present(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Present:
 
 
 def _entry(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Entry:
-    _, name, position, content, birth, created_at, expires_at_turn = row[:7]
+    kind, name, position, content, birth, created_at, expires_at_turn = row[:7]
+    _check_kind(position, kind)
     key = name if type(name) is str else read_text(name)
     if created_at is None:
         born = _row(db, _BIRTH, lineage, birth)
@@ -308,6 +317,11 @@ def _entry(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Entry:
             )
         created_at = born[0]
     return build(Entry, (key, position, content, birth, created_at, expires_at_turn))
+
+
+def _check_kind(position: int, kind: int) -> None:
+    if kind not in _KINDS:
+        raise Corrupt(f"the event at position {position} is of type {kind}, which is unknown")
 
 
 def _row(db: Connection, query: str, lineage: Lineage, revision: int) -> Any:

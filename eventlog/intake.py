@@ -8,6 +8,7 @@ import json
 import re
 import struct
 import tempfile
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
@@ -21,10 +22,12 @@ from .chain import (
     genesis_hash,
     name_commitment,
 )
+from .codec import CODES
 from .driver import Connection
 from .errors import BadImport, RunExists
+from .events import Redacted
 from .export import EXPORT_COLUMNS, EXPORT_VERSION, NAME_COLUMNS
-from .integrity import check_run
+from .integrity import check_run, lost_names
 from .limits import Limits
 from .log import EventLog
 from .projection import fills_runs
@@ -65,6 +68,8 @@ def import_lines(log: EventLog, lines: Iterable[str], run: str | None = None) ->
     """Take in an export, all or nothing, checking every hash and every rule that `verify` knows.
 
     A run that is here already must be the same as far as it goes; what the export knows more is appended.
+    If that erases texts which are here still, the file is written anew afterwards (`EventLog.purge`), and a
+    warning tells if somebody else kept that from being done.
 
     Args:
         log: the log to write to, whose limits hold; it must hold no run yet, unless `run` is given.
@@ -91,16 +96,27 @@ def import_lines(log: EventLog, lines: Iterable[str], run: str | None = None) ->
 
 
 def _take_in(log: EventLog, lines: IO[str], run: str | None) -> list[str]:
+    erased = False
+
     def take_in(db: Connection) -> list[str]:
+        nonlocal erased
         lines.seek(0)
         intake = _Intake(db, run, log.limits)
         for text in lines:
             intake.take(text)
         names = intake.finish()
         _project(log, db, intake.runs)
+        erased = intake.erases
         return names
 
-    return log.transact(take_in)
+    names = log.transact(take_in)
+    if erased and not log.purge():
+        warnings.warn(
+            f"{log.path}: the import erased texts here, but somebody else is reading, so that old copies "
+            "stay in the file until the next redaction",
+            stacklevel=3,
+        )
+    return names
 
 
 def _project(log: EventLog, db: Connection, runs: Sequence[int]) -> None:
@@ -157,6 +173,7 @@ class _Intake:
         self._line = 0
         self._count = 0
         self._ended = False
+        self.erases = False  # a text that was here before
         self._names: dict[int, _Name] = {}
         self._interned: dict[tuple[int, int], _Interned] = {}
         self._offered: dict[str, Mapping[str, Any]] = {}
@@ -192,6 +209,8 @@ class _Intake:
         for arrival in self._arrivals.values():
             if arrival.revision > arrival.known_upto:
                 self._check(arrival)
+        for what in lost_names(self._db):
+            raise self._bad(what)
         return [arrival.name for arrival in self._arrivals.values()]
 
     @property
@@ -264,6 +283,7 @@ class _Intake:
             self._position += 1
             stored = (columns.get(column) for column in EXPORT_COLUMNS)
             self._pending.append((self._position, arrival.id, *stored))
+            self.erases |= arrival.known_upto > 0 and columns["type"] == CODES[Redacted]
             if len(self._pending) >= _PAGE:
                 self._flush()
         elif hash_at(self._db, arrival.id, revision) != arrival.hash:

@@ -19,7 +19,7 @@ from .runs import lineage, run_at
 from .schema import REDACTIONS
 from .text import read_text
 
-__all__ = ["Problem", "check_log", "check_run", "count_erased"]
+__all__ = ["Problem", "check_log", "check_run", "count_erased", "lost_names"]
 
 _PAGE = 512
 _TABLES = ("runs", "names", "events", "projections")
@@ -35,9 +35,12 @@ from events e join runs on runs.id = e.run, json_each(e.detail, '$.names') erase
 where {REDACTIONS.replace("type", "e.type")} and json_valid(e.detail)
 """  # noqa: S608 - constants only
 _ERASED_CONTENTS = f"""
-select count(*) from events e, json_each(e.detail, '$.contents')
-where {REDACTIONS.replace("type", "e.type")} and json_valid(e.detail)
+select count(*) from (
+    select distinct e.run, erased.key from events e, json_each(e.detail, '$.contents') erased
+    where {REDACTIONS.replace("type", "e.type")} and json_valid(e.detail)
+)
 """  # noqa: S608 - constants only
+_NAMELESS = "select id, family, commitment from names where text is null order by id"
 _EXTENT = "select count(*), min(position), max(position) from events"
 _FIRST_GAP = """
 select position + 1 from events e
@@ -52,6 +55,9 @@ _WRONG_RUNS = {
     "has no name of its own family": """
         select runs.id from runs left join names on names.id = runs.name
         where names.family is not runs.family order by runs.id limit 1
+    """,
+    "has a name that was erased": """
+        select runs.id from runs join names on names.id = runs.name where names.text is null limit 1
     """,
     "has the name of another run": """
         select max(runs.id) from runs join names on names.id = runs.name group by names.text
@@ -166,9 +172,21 @@ def check_run(db: Connection, ident: int, progress: Callable[[int], None] | None
 
 
 def count_erased(db: Connection) -> int:
-    """How many events of a file have lost their text to a redaction."""
+    """How many events of a file have lost their text to a redaction; names are not counted."""
     (count,) = db.execute(_ERASED_CONTENTS).fetchone()
     return count
+
+
+def lost_names(db: Connection) -> Iterator[str]:
+    """What is wrong with names that have no text: no redaction says that they were erased."""
+    nameless = db.execute(_NAMELESS).fetchall()
+    erased: set[tuple[int, str]] = set(db.execute(_ERASED_NAMES).fetchall() if nameless else ())
+    runs = {name for (name,) in db.execute("select name from runs").fetchall() if nameless}
+    for ident, family, commitment in nameless:
+        if ident in runs:
+            yield f"the name of a run, number {ident}, has no text"
+        if (family, commitment.hex()) not in erased:
+            yield f"name number {ident} has no text, and no redaction says so"
 
 
 def _check_tables(db: Connection) -> Iterator[Problem]:

@@ -227,21 +227,19 @@ class EventLog:
             OutcomeUnknown: as with `execute`.
         """
         self._renew()
-        try:
-            self._writer.commit(requests)
-        finally:
-            self._writer.forget()  # it may remember texts and names that are gone
-        for request in requests:
-            if request.error is not None:
-                raise request.error
+        self._writer.commit_together(requests)
 
-    def empty_wal(self) -> bool:
-        """Move all of the WAL into the file and leave it empty; whether that could be done.
+    def purge(self) -> bool:
+        """Write the file anew, all of it, and leave its WAL empty; whether that could be done.
 
-        Old pages, with texts that were erased since, live in the WAL until then. Another process that reads
-        at this moment keeps it from being emptied.
+        Until then, copies of texts that were erased since may lie in the WAL and between the rows of a page.
+        Another process that reads or writes longer than `busy_timeout_s` keeps it from being done. Needs
+        room for a second copy of the file, and a second or so for each 100 MB.
+
+        Raises:
+            Closed, StorageError: the log was closed, or opened to be read only, or the disk is full.
         """
-        return self._writer.empty_wal()
+        return self._writer.purge()
 
     def read(
         self,

@@ -7,7 +7,7 @@ the run's present state came from; after a restore to a point before it, it is f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
@@ -53,16 +53,18 @@ class Once(Generic[T]):
         command: what to carry out.
 
     Raises:
-        TypeError, ValueError: a key that cannot be.
+        TypeError, ValueError: a key that cannot be, or no command, or one that is a `Once` itself.
     """
 
     idempotency_key: str
     command: Command[T]
 
     def __post_init__(self) -> None:
-        """Check the key."""
+        """Check the key and the command."""
         if not exact_str("idempotency_key", self.idempotency_key):
             raise ValueError("idempotency_key must not be empty")
+        if not hasattr(self.command, "decide") or isinstance(self.command, Once):
+            raise TypeError(f"command must be one like Write(key, value), not {self.command!r:.80}")
 
     @property
     def agent(self) -> str | None:
@@ -173,8 +175,15 @@ def _counts(db: Connection, past: Lineage, revision: int, upto: int) -> bool:
 
 def _portrayed(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
-        attributes = {each.name: _portrayed(getattr(value, each.name)) for each in fields(value)}
+        attributes = {
+            each.name: _portrayed(getattr(value, each.name)) for each in fields(value) if each.compare
+        }
         return {"class": type(value).__name__, **attributes}
     if isinstance(value, tuple | list):
         return [_portrayed(item) for item in cast("Sequence[object]", value)]
+    if isinstance(value, Mapping):
+        return {name: _portrayed(item) for name, item in cast("Mapping[str, object]", value).items()}
+    if isinstance(value, str):
+        stored = stored_text(value)  # half an emoji may have no form as JSON
+        return {"bytes": stored.hex()} if isinstance(stored, bytes) else stored
     return value

@@ -11,7 +11,8 @@ from .codec import CODES, SELECT_RECORDED, decode
 from .commands import exact_str
 from .driver import Connection
 from .events import Event, Recorded
-from .runs import Segment, read_head, revision_upto
+from .runs import Segment, is_stand_in, read_head, revision_upto
+from .schema import shown_name
 from .text import stored_text
 
 __all__ = ["PAGE", "Filter", "Readable", "read_events"]
@@ -22,6 +23,9 @@ PAGE = 512
 
 _FIRST = "select min(revision) from events where run = ?"
 _NAME_IDS = "select id from names where text = ?"
+_ERASED_NAME_IDS = f"""
+select id from names where text = ? or text is null and {shown_name("names")} = ?
+"""  # noqa: S608 - constants only
 
 
 class Readable(Protocol):
@@ -109,8 +113,9 @@ def _conditions(run: int | None, after: int, wanted: Filter) -> tuple[list[str],
     for column, name in (("agent", wanted.agent), ("key", wanted.key)):
         if name is not None:
             # The unary plus keeps the order of the log: an index on the key would have to be sorted.
-            conditions.append(f"+e.{column} in ({_NAME_IDS})")
-            parameters.append(stored_text(name))
+            erased = is_stand_in(name)
+            conditions.append(f"+e.{column} in ({_ERASED_NAME_IDS if erased else _NAME_IDS})")
+            parameters += [stored_text(name)] * (2 if erased else 1)
     if wanted.type is not None:
         conditions.append("+e.type = ?")
         parameters.append(CODES[wanted.type])

@@ -260,11 +260,8 @@ class RunCheck:
         salt, content, expiry, birth, created_at, detail, at, idempotency, _ = row[12:]
         names = self._names
         committed = self._erased.get(revision) if salt is None else content_commitment(salt, value, metadata)
-        usual = (
-            kind == payload == _WRITTEN
-            and encoding == 0
-            and content is expiry is created_at is detail is None
-        )
+        plain = content is expiry is created_at is detail is None and encoding == 0
+        usual = plain and kind == _WRITTEN and payload == PAYLOAD_VERSIONS[_WRITTEN]
         if usual and committed is not None:
             who = (names[key], names[agent], names[activity])
             return written_hash(self._hash, revision, batch, turn, *who, committed, birth, at)
@@ -393,6 +390,8 @@ class RunCheck:
             right &= _is_refusal(members)
         elif kind == _REDACTED:
             right &= _is_redaction(members, self._run.fork_revision, revision)
+            # A name is its whole family's; that it was erased must be known wherever the family is.
+            right &= self._run.parent is None or not members["names"]
         else:
             right &= _is_mark(members)
         if not right:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -112,7 +113,12 @@ from runs join names on names.id = runs.name where runs.id = ?
 """
 _POSITION_AT = "select position from events where run = ? and revision = ?"
 _HASH_AT = "select hash from events where run = ? and revision = ?"
-_NAME = "select id from names where text = ? and family = ?"
+_NAME = "select id, commitment from names where text = ? and family = ?"
+_ERASED_NAME = """
+select id, commitment from names
+where text is null and family = ? and lower(hex(substr(commitment, 1, 4))) = ? order by id limit 1
+"""
+_STAND_IN = re.compile(r"\[redacted ([0-9a-f]{8})\]")
 
 
 def find_run(db: Connection, name: str) -> Run | None:
@@ -209,10 +215,26 @@ def hash_at(db: Connection, run: int, revision: int) -> bytes:
     return row[0]
 
 
-def name_id(db: Connection, family: int, name: str) -> int | None:
-    """The number under which `family` has interned `name`, or None if it never did."""
+def is_stand_in(name: str) -> bool:
+    """Whether `name` has the form of what is shown for a name that was erased."""
+    return name.startswith("[redacted ") and _STAND_IN.fullmatch(name) is not None
+
+
+def find_name(db: Connection, family: int, name: str) -> tuple[int, bytes] | None:
+    """Number and commitment of `name` in `family`, or None; what is shown for an erased name finds that one.
+
+    So whatever is read of an erased key can be asked for, restored, deleted and forked like any other.
+    """
     row = db.execute(_NAME, (stored_text(name), family)).fetchone()
-    return None if row is None else row[0]
+    if row is None and is_stand_in(name):
+        return db.execute(_ERASED_NAME, (family, name[10:-1])).fetchone()
+    return row
+
+
+def name_id(db: Connection, family: int, name: str) -> int | None:
+    """The number under which `family` has interned `name`, or None if it never did; see `find_name`."""
+    found = find_name(db, family, name)
+    return None if found is None else found[0]
 
 
 def _run(row: tuple[int, str, object, int, int | None, int, int]) -> Run:

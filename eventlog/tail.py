@@ -12,8 +12,7 @@ from .chain import framed_commitment
 from .driver import Connection
 from .entry import Content, Entry
 from .history import content_at, entries_at, entry_at
-from .runs import Lineage, Run, find_run, lineage, read_head
-from .text import stored_text
+from .runs import Lineage, Run, find_name, find_run, lineage, read_head
 
 __all__ = ["Name", "RunTail", "Tail"]
 
@@ -21,7 +20,6 @@ _DATA_VERSION = "pragma data_version"
 _LAST_POSITION = "select coalesce(max(position), 0) from events"
 _LAST_NAME = "select coalesce(max(id), 0) from names"
 _LAST_RUN = "select coalesce(max(id), 0) from runs"
-_NAME = "select id, commitment from names where text = ? and family = ?"
 
 MAX_RUNS = 1_000
 """Runs remembered before all of them are forgotten."""
@@ -105,7 +103,7 @@ class RunTail:
         """The interned name `text`; None if the family has none."""
         known = self.names.get(text)
         if known is None:
-            row = db.execute(_NAME, (stored_text(text), self.run.family)).fetchone()
+            row = find_name(db, self.run.family, text)
             if row is None:
                 return None
             known = self.names[text] = Name(row[0], framed_commitment(row[1]))

@@ -231,18 +231,25 @@ class Writer:
 
         return self._connections.write(carry_out)
 
-    def forget(self) -> None:
-        """Remember nothing of the log's end."""
-        self._tail.forget()
+    def commit_together(self, requests: Sequence[Request]) -> None:
+        """Like `commit`, but if one request fails, none stands; afterwards nothing is remembered of the end.
 
-    def empty_wal(self) -> bool:
-        """Move all of the WAL into the file and leave it empty; whether no reader kept it from that."""
+        Raises:
+            TurnlogError: as `commit`, or the first error of a request.
+        """
 
-        def empty(db: Connection) -> bool:
-            busy, _, _ = db.execute("pragma wal_checkpoint(truncate)").fetchone()
-            return not busy
+        def commit(db: Connection) -> None:
+            self._take(db)
+            try:
+                self._commit(db, requests, patient=True, together=True)
+            finally:
+                self._tail.forget()  # before anybody else writes: texts and names it knew may be gone
 
-        return self._connections.write(empty)
+        self._connections.write(commit)
+
+    def purge(self) -> bool:
+        """Write the file anew and empty its WAL; whether nobody kept either from being done."""
+        return self._connections.write(self._database.purge)
 
     def _take(self, db: Connection) -> None:
         """Another connection than last time, as after a fork of the process: nothing is known of it."""
@@ -271,7 +278,9 @@ class Writer:
                     request.error = own
                     request.settled = True
 
-    def _commit(self, db: Connection, requests: Sequence[Request], *, patient: bool) -> None:
+    def _commit(
+        self, db: Connection, requests: Sequence[Request], *, patient: bool, together: bool = False
+    ) -> None:
         database, tail = self._database, self._tail
         committing = False
         try:
@@ -284,6 +293,8 @@ class Writer:
                     self._write(db, pages)
                     pages = Pages()
                 self._attempt(db, request, pages)
+                if together and request.error is not None:
+                    raise request.error
             self._write(db, pages)
             committing = True
             database.commit(db)

@@ -12,7 +12,7 @@ from ..eventlog import Command, Conflict, Content, Entry, KeyReused, Limits, Not
 from ..eventlog.chain import SALT_SIZE, attempt_digest
 from ..eventlog.commands import check_name, exact_str
 from ..eventlog.events import Change, EntryWritten, Event, Recorded, TurnMark
-from ..eventlog.once import check_keys, in_part
+from ..eventlog.once import check_keys, fingerprint, in_part
 from ..eventlog.text import utf8_size
 from .acting import Acting, actor
 from .contract import check_limit
@@ -170,7 +170,7 @@ class _Cell(NamedTuple):
 class _Done(NamedTuple):
     """A command that is carried out once, and its outcome."""
 
-    command: Command[Any]
+    fingerprint: str
     outcome: Any
 
 
@@ -227,7 +227,7 @@ class _Draft:
             recorded = [self._append(event, agent, acting.activity) for event in command.decide(self)]
             outcomes.append(command.outcome(recorded))
             if type(command) is Once:
-                self.done[command.idempotency_key] = _Done(command.command, outcomes[-1])
+                self.done[command.idempotency_key] = _Done(fingerprint(command.command), outcomes[-1])
         if repeated is not None and self.position != self._began_after:
             raise in_part(repeated)
         return outcomes
@@ -236,7 +236,7 @@ class _Draft:
         """The idempotency key of a command that was carried out before."""
         if type(command) is not Once or command.idempotency_key not in self._known:
             return None
-        if self._known[command.idempotency_key].command != command.command:
+        if self._known[command.idempotency_key].fingerprint != fingerprint(command.command):
             raise KeyReused(
                 f"idempotency key {command.idempotency_key!r} stands for another command; nothing was done",
                 command.idempotency_key,

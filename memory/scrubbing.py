@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from ..eventlog import Command, CompareAndSet, EntryWritten, Event, Limits, Recorded, View, Write
+from ..eventlog import Command, CompareAndSet, EntryWritten, Event, Limits, Once, Recorded, View, Write
 from ..eventlog.commands import exact_str, metadata_text
 from ..eventlog.text import json_text, read_json
 from .entry import read_metadata
@@ -91,6 +91,8 @@ class Scrubber:
         # Known commands are scrubbed here, before the lock; what others write is only seen when they decide.
         if type(command) is Write:
             return self._write(command)
+        if type(command) is Once:
+            return replace(command, command=self._command(command.command))
         if type(command) is WriteExpiring and type(command.write) is Write:
             return replace(command, write=self._write(command.write))
         if type(command) is RestoreSnapshot:
@@ -134,7 +136,7 @@ class _Scrubbed:
     """A command of somebody else's, with what it writes scrubbed."""
 
     command: Command[Any]
-    scrubber: Scrubber
+    scrubber: Scrubber = field(compare=False, repr=False)
 
     @property
     def agent(self) -> str | None:

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from ..eventlog import Entry
 from ..eventlog.driver import Connection
 from ..eventlog.history import event_position
+from ..eventlog.schema import shown_name
 from ..eventlog.text import read_text
 from .fold import fold_runs
 
 __all__ = ["Difference", "first_difference"]
 
-_TABLE = """
-select names.text, version, content, birth, created_at, expires_at_turn
+_TABLE = f"""
+select {shown_name("names")}, version, content, birth, created_at, expires_at_turn
 from entries left join names on names.id = entries.key and names.family = ?
 where run = ? order by birth
-"""
+"""  # noqa: S608 - constants only
 _STRAY = "select run from entries where run not in (select id from runs) limit 1"
 
 

@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from ..eventlog import Corrupt, Entry, EntryWritten, RunForked, Step
-from ..eventlog.codec import REDACTED, REDACTED_METADATA
+from ..eventlog.codec import REDACTED, REDACTED_METADATA, SELECT_RECORDED, decode, is_todays_write
 from ..eventlog.driver import Connection, Cursor, driver
 from ..eventlog.history import (
     POINTERS,
@@ -23,7 +23,7 @@ from ..eventlog.history import (
     present_at,
     present_of,
 )
-from ..eventlog.runs import NEWEST_REVISION, Lineage, Run, lineage, name_id, run_at
+from ..eventlog.runs import NEWEST_REVISION, Lineage, Run, is_stand_in, lineage, name_id, run_at
 from ..eventlog.schema import CHANGES, shown_name
 from ..eventlog.schema_check import Declared, declared
 from ..eventlog.text import read_text, stored_text
@@ -44,15 +44,25 @@ create table entries (
     primary key (run, key)
 ) strict, without rowid
 """
+
+
+def _shown_text(table: str) -> str:
+    """The SQL that shows value and metadata: an import may bring the erasure of what is pointed to."""
+    erased = f"{table}.value is null and {table}.salt is null and {table}.type = 1"
+    return f"""
+        case when {erased} then '{REDACTED}' else {table}.value end as value,
+        case when {erased} then '{REDACTED_METADATA}' else {table}.metadata end as metadata
+    """
+
+
 _ORDER = "create unique index entries_order on entries (run, birth)"
-_VIEW = """
+_VIEW = f"""
 create view current_entries as
 select
     run_name.text as run,
-    key_name.text as key,
-    content.value,
-    content.metadata,
-    agent_name.text as agent,
+    {shown_name("key_name")} as key,
+    {_shown_text("content")},
+    {shown_name("agent_name")} as agent,
     entries.expires_at_turn,
     entries.version,
     strftime('%Y-%m-%dT%H:%M:%fZ', entries.created_at / 1000.0, 'unixepoch') as created_at
@@ -63,7 +73,7 @@ join names key_name on key_name.id = entries.key
 join events content on content.position = entries.content
 left join names agent_name on agent_name.id = content.agent
 order by entries.run, entries.birth
-"""
+"""  # noqa: S608 - constants only
 
 _TABLES = (_TABLE, _ORDER, _VIEW)
 _DROPS = ("drop view if exists current_entries", "drop table if exists entries")
@@ -97,7 +107,7 @@ where run = ? and revision > ? and revision <= ? and {CHANGES} limit 1
 """  # noqa: S608 - constants only
 
 _NAME = "entries"
-_VERSION = 1
+_VERSION = 2
 # Whether the table may be read, as part of the query that reads it, so that both are of the same moment.
 _IN_STEP = f"""
 (select version = {_VERSION} and stale_from is null from projections where name = '{_NAME}')
@@ -108,9 +118,9 @@ select {_IN_STEP}, (
 )
 """  # noqa: S608 - constants only
 _STRICT = "select 1 from pragma_table_list where schema = 'main' and name = 'entries' and strict"
-_COLUMNS = """
-entries.version, entries.birth, entries.created_at, entries.expires_at_turn, events.value, events.metadata,
-    events.salt is null and events.type = 1
+_COLUMNS = f"""
+entries.version, entries.birth, entries.created_at, entries.expires_at_turn,
+    case when {is_todays_write("events")} then events.value end, events.metadata, entries.content
 """
 # One row in any case.
 _ONE = f"""
@@ -310,12 +320,14 @@ def _overwriting(position: int, expires_at_turn: int | None, run: int, key: int)
 def read_entry(cursor: Cursor, run: Run, key: str) -> Stored | None:
     """What `key` of `run` holds now, expired or not; None if nothing."""
     rows = _rows(cursor, _ONE, (stored_text(key), run.family, run.id))
+    if rows is not None and rows[0][1] is None and is_stand_in(key):
+        rows = None
     if rows is None:
         db = cursor.connection
         present = present_of(db, lineage(db, run), key, NEWEST_REVISION)
         return None if present is None else _looked_up(present)
     row = rows[0]
-    return None if row[1] is None else _stored(run, key, row)
+    return None if row[1] is None else _stored(cursor.connection, run, key, row)
 
 
 def read_entries(db: Connection, run: Run, after: int, limit: int) -> list[Stored]:
@@ -330,12 +342,12 @@ def read_entries(db: Connection, run: Run, after: int, limit: int) -> list[Store
     if rows is None:
         found = present_at(db, lineage(db, run), NEWEST_REVISION)
         return [_looked_up(present) for present in found if present.birth > after]
-    return [_stored(run, read_text(row[-1]), row[:-1]) for row in rows]
+    return [_stored(db, run, read_text(row[-1]), row[:-1]) for row in rows]
 
 
 def read_birth(db: Connection, run: Run, key: str) -> int | None:
     """The revision at which `key`'s present life began; None if it is not alive."""
-    rows = _rows(db, _BIRTH, (stored_text(key), run.family, run.id))
+    rows = None if is_stand_in(key) else _rows(db, _BIRTH, (stored_text(key), run.family, run.id))
     if rows is None:
         entry = entry_at(db, lineage(db, run), key, NEWEST_REVISION)
         return None if entry is None else entry.birth
@@ -360,15 +372,25 @@ def _looked_up(present: Present) -> Stored:
     return build(Stored, (key, version, birth, created_at, expires_at_turn, value, metadata))
 
 
-def _stored(run: Run, key: str, row: tuple[Any, ...]) -> Stored:
+def _stored(db: Connection, run: Run, key: str, row: tuple[Any, ...]) -> Stored:
     """The entry of `key` that a row begins with after whether the table is in step: `_COLUMNS`."""
-    _, version, birth, created_at, expires_at_turn, value, metadata, erased = row
-    if value is None:
-        if not erased:
-            raise Corrupt(f"run {run.name!r}: key {key!r} points to an event without a value")
-        value, metadata = REDACTED, REDACTED_METADATA
-    text = value if type(value) is str else read_text(value)
-    return build(Stored, (key, version, birth, created_at, expires_at_turn, text, metadata))
+    _, version, birth, created_at, expires_at_turn, value, metadata, content = row
+    if type(value) is not str:
+        value, metadata = _written(db, run, key, content)
+    return build(Stored, (key, version, birth, created_at, expires_at_turn, value, metadata))
+
+
+def _written(db: Connection, run: Run, key: str, content: int) -> tuple[str, str | None]:
+    """Value and metadata of the event at that position, decoded.
+
+    Raises:
+        Corrupt: it is none that has them, or cannot be read.
+    """
+    row = db.execute(f"{SELECT_RECORDED} where e.position = ?", (content,)).fetchone()
+    event = None if row is None else decode(row).event
+    if not isinstance(event, EntryWritten):
+        raise Corrupt(f"run {run.name!r}: key {key!r} points to an event without a value")
+    return event.value, event.metadata
 
 
 def _row(db: Connection, step: Step, key: int, entry: Entry) -> Row:

@@ -9,7 +9,7 @@ from ..eventlog.codec import ENTRY_DELETED, SELECT_RECORDED, decode
 from ..eventlog.driver import Connection
 from ..eventlog.history import newest_changes
 from ..eventlog.runs import NEWEST_REVISION, Lineage, Segment, name_id
-from ..eventlog.schema import CHANGES, REFUSALS
+from ..eventlog.schema import CHANGES, REDACTIONS, REFUSALS, shown_name
 from ..eventlog.text import read_text
 from .address import Point
 
@@ -27,15 +27,29 @@ _KEY_EVENTS = """
         union all
         select position, revision from events indexed by events_refusals
         where run = :run and key = :key and revision > :after and revision <= :upto and {refusals}
+        {redactions}
         order by revision {direction} limit :limit
     )
 )
 order by e.position {direction}
 """
-_ASCENDING, _DESCENDING = (
-    _KEY_EVENTS.format(select=SELECT_RECORDED, changes=CHANGES, refusals=REFUSALS, direction=direction)
+_KEY_REDACTIONS = f"""
+        union all
+        select position, revision from events indexed by events_redactions
+        where run = :run and key = :key and revision > :after and revision <= :upto and {REDACTIONS}
+"""  # noqa: S608 - constants only
+# By whether the file's format knows redactions, and the direction.
+_QUERIES = {
+    (redactions, direction): _KEY_EVENTS.format(
+        select=SELECT_RECORDED,
+        changes=CHANGES,
+        refusals=REFUSALS,
+        redactions=_KEY_REDACTIONS if redactions else "",
+        direction=direction,
+    )
+    for redactions in (True, False)
     for direction in ("asc", "desc")
-)
+}
 _FILLED = f"""
 select revision from events indexed by events_changes
 where run = ? and key = ? and revision > ? and revision <= ? and type <> {ENTRY_DELETED} and {CHANGES}
@@ -66,7 +80,7 @@ with recursive keys (key) as (
     select (select min(key) from events where run = :run and key > keys.key and {CHANGES})
     from keys where keys.key is not null
 )
-select names.text from keys join names on names.id = keys.key
+select {shown_name("names")} from keys join names on names.id = keys.key
 where exists (select 1 from events where run = :run and key = keys.key and revision <= :upto and {CHANGES})
 limit :limit
 """  # noqa: S608 - constants only
@@ -95,7 +109,7 @@ def _differing(db: Connection, lineage: Lineage, first: int, last: int) -> set[i
 def key_events(
     log: EventLog, lineage: Lineage, key: str, *, reverse: bool = False, limit: int | None = None
 ) -> Iterator[Recorded]:
-    """Every change and refusal of `key` in the run and its ancestors, in order, a page at a time."""
+    """Every change, refusal and redaction of `key` in the run and its ancestors, in order, page by page."""
     with log.reading() as db:
         ident = name_id(db, lineage.run.family, key)
     if ident is None:
@@ -166,7 +180,9 @@ def _pages(
     while True:
         bounds = {"run": run, "key": key, "after": after, "upto": upto, "limit": size}
         with log.reading() as db:
-            rows = db.execute(_DESCENDING if reverse else _ASCENDING, bounds).fetchall()
+            (version,) = db.execute("pragma user_version").fetchone()
+            query = _QUERIES[version >= 2, "desc" if reverse else "asc"]
+            rows = db.execute(query, bounds).fetchall()
         yield [decode(row) for row in rows]
         if len(rows) < size:
             return

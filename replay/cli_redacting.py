@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["redact"]
 
+_SHOWN = 10
 _NOT_REACHED = "backups, exports, other copies of the file, and what was read from it before"
 
 
@@ -35,8 +36,9 @@ def redact(db: str, who: str, reason: str, as_json: bool, **chosen: str | int | 
     reads [redacted] from then on, and so does the past. Choose by --position, by --name, or by any of --key,
     --run and --matching together. Asking again does no harm.
 
-    The exit code is 1 while another process reads the log at that moment: old pages then stay in the WAL
-    until the same is asked again. Copies elsewhere are not reached.
+    The file is written anew afterwards: it needs room for a second one. The exit code is 1 if another
+    process kept reading the log meanwhile: old copies then stay in the file and its WAL until the same is
+    asked again. Copies elsewhere are not reached.
 
     \b
     turnlog redact team.db --matching 'sk-[A-Za-z0-9]{20,}' --as dpo --reason "leaked token"
@@ -63,6 +65,7 @@ def _record(receipt: Receipt) -> dict[str, object]:
         "runs": list(receipt.runs),
         "wal_emptied": receipt.wal_emptied,
         "names_left": list(receipt.names_left),
+        "positions_left": list(receipt.positions_left),
         "not_reached": _NOT_REACHED,
     }
 
@@ -73,14 +76,19 @@ def _say(screen: Screen, receipt: Receipt, db: str) -> None:
     runs = "" if not receipt.runs else f", recorded in run {', '.join(receipt.runs)}"
     screen.say(f"{erased}{runs}")
     if receipt.rewritten:
-        screen.say(f"{counted(receipt.rewritten, 'entry', 'entries')} of the present now read [redacted]")
+        written_over = counted(receipt.rewritten, "present value", "present values")
+        screen.say(f"{written_over} written over: [redacted]")
     if receipt.deleted:
         screen.say(f"{counted(receipt.deleted, 'entry', 'entries')} deleted with the name of their key")
     if receipt.names_left:
         left = ", ".join(map(repr, receipt.names_left))
         screen.say(f"found in names too, which stay (erase them with --name): {left}")
+    if receipt.positions_left:
+        first = ", ".join(f"@{position}" for position in receipt.positions_left[:_SHOWN])
+        more = len(receipt.positions_left) - _SHOWN
+        screen.say(f"found in events too, which stay: {first}{f' and {more:,} more' if more > 0 else ''}")
     if receipt.wal_emptied:
         screen.say("the file and its WAL hold them no longer")
     else:
-        screen.say(f"somebody reads the log at this moment, so old pages stay in {db}-wal: ask again later")
+        screen.say(f"somebody else uses the log, so old copies stay in {db} and its WAL: ask again later")
     screen.say(f"not reached: {_NOT_REACHED}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -89,9 +90,13 @@ def import_(db: str, source: str, run: str | None, as_json: bool) -> None:
             _receiver(Path(db)) as path,
             writing(str(path), create=True) as log,
             progress("importing", size) as done,
+            warnings.catch_warnings(record=True) as warned,
         ):
+            warnings.simplefilter("always", UserWarning)
             names = import_lines(log, _counted(lines, done), run)
             heads = [(name, log.head(name)) for name in names]
+    for warning in warned:
+        click.echo(f"warning: {warning.message}", err=True)
     for name, head in heads:
         if head is None:
             continue

@@ -160,7 +160,7 @@ class Timeline:
         return [differing for _, differing in found]
 
     def history(self, key: str, *, reverse: bool = False, limit: int | None = None) -> Iterator[Recorded]:
-        """Every change of `key` and every refused attempt, oldest first, a page in memory at a time.
+        """Every change, refused attempt and redaction of `key`, oldest first, a page in memory at a time.
 
         A restored entry appears as the `EntryRestored` that points to the original (`original` reads it).
 

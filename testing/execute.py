@@ -12,10 +12,13 @@ from ..eventlog import (
     AdvanceTurn,
     Clear,
     CompareAndSet,
+    Conflict,
     Delete,
     EntryRestored,
     EntryWritten,
+    KeyReused,
     Limits,
+    Once,
     SetTurn,
     Write,
 )
@@ -73,6 +76,35 @@ class ExecuteRules:
         assert store.list() == before
         assert store.get("new") is None
         assert store.execute([AdvanceTurn()]) == [1]
+
+    @needs("execute")
+    def test_a_command_with_a_key_is_carried_out_once(self, store: Any) -> None:
+        """The same again is the first outcome; another under its key, or a part of a list, is a conflict."""
+        asked = [Once("first", Write("a", "1")), Once("second", Delete("absent"))]
+        outcomes = store.execute(asked)
+        assert outcomes == [1, False]
+        version = store.set("a", "2")
+        assert store.execute(asked) == outcomes
+        assert store.execute([Once("second", Delete("absent"))]) == [False]
+        for other in (
+            [Once("first", Write("a", "2"))],
+            [Once("first", Write("a", "1", {}))],
+            [asked[0], Write("b", "1")],
+            [AdvanceTurn(), asked[1]],
+        ):
+            with pytest.raises(KeyReused):
+                store.execute(other)
+        with pytest.raises(ValueError, match="twice"):
+            store.execute([asked[0], asked[0]])
+        assert [(entry.key, entry.value, entry.version) for entry in store.list()] == [("a", "2", version)]
+
+    @needs("execute")
+    def test_a_key_of_a_command_that_raised_is_free(self, store: Any) -> None:
+        """It left nothing to be found again."""
+        with pytest.raises(Conflict):
+            store.execute([Once("key", Write("a", "1", expected_version=7))])
+        store.execute([Once("key", Write("a", "2"))])
+        assert store.get("a").value == "2"
 
     @needs("execute", "compare_and_set")
     def test_a_refused_compare_and_set_lets_the_others_stand(self, store: Any) -> None:

@@ -33,6 +33,14 @@ def test_the_python_example_prints_what_the_readme_says(tmp_path: Path) -> None:
     assert run(tmp_path, "-c", block("python")) == block("text")
 
 
+def test_the_other_examples_print_what_the_readme_says(tmp_path: Path) -> None:
+    """Each further Python block, run in an empty folder, prints the block that follows it."""
+    pairs = re.findall(r"^```python\n(.*?)^```$\s+^```text\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    assert len(pairs) == README.count("```python")
+    for code, printed in pairs[1:]:
+        assert run(tmp_path, "-c", code) == printed
+
+
 def test_the_commands_print_what_the_readme_says(tmp_path: Path) -> None:
     """Each command of the README, on the example's file; times, hashes and spacing aside."""
 

@@ -19,8 +19,11 @@ from turnlog.eventlog import (
     Event,
     EventLog,
     Limits,
+    NothingChanged,
     Recorded,
+    Redacted,
     Restored,
+    RunForked,
     SetTurn,
     TurnAdvanced,
     TurnSet,
@@ -593,3 +596,30 @@ def test_a_command_of_a_layer_above_may_state_any_fact(log: EventLog, tell: Call
     assert [recorded.event for recorded in told] == list(facts)
     assert list(log.read()) == told
     assert [recorded.batch for recorded in told] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("fact", "error"),
+    [
+        pytest.param(EntryDeleted("absent"), ValueError, id="delete what is not there"),
+        pytest.param(EntryWritten("a", "x", birth=2), ValueError, id="another's birth"),
+        pytest.param(EntryWritten("absent", "x", birth=1), ValueError, id="a life that nobody has"),
+        pytest.param(EntryWritten("a", "x", None, 5, 2), ValueError, id="another's birth, with an expiry"),
+        pytest.param(
+            EntryWritten("a", "x", birth=1, created_at=5), ValueError, id="another time of creation"
+        ),
+        pytest.param(TurnAdvanced(2), ValueError, id="two turns at once"),
+        pytest.param(RunForked("0" * 32, 1, 0), TypeError, id="a fork"),
+        pytest.param(Redacted(((1, bytes(32)),)), TypeError, id="an erasure"),
+        pytest.param(NothingChanged(), TypeError, id="a note that nothing changed"),
+    ],
+)
+def test_a_command_cannot_record_what_is_not_so(
+    log: EventLog, tell: Callable[..., Any], everything: Callable[[], Any], fact: Any, error: type[Exception]
+) -> None:
+    """What a command of an upper layer decides is held against the present; nothing is written."""
+    log.execute([Write("a", "of a"), Write("b", "of b")], run="main")
+    before = everything()
+    with pytest.raises(error, match=r"does not follow from its present|cannot record"):
+        log.execute([Write("c", "of c"), tell(fact)], run="main")
+    assert everything() == before

@@ -96,7 +96,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, statements: list[str]) -> Non
     ],
 )
 def test_a_log_that_breaks_a_rule_is_refused(
-    path: Path, log: EventLog, tell: Callable[..., Any], facts: list[Any]
+    path: Path, log: EventLog, tell: Callable[..., Any], careless: None, facts: list[Any]
 ) -> None:
     """Facts whose hashes are right but that contradict what came before are found."""
     log.execute([Write("a", "of a"), Write("b", "of b")], run="main")
@@ -196,7 +196,9 @@ def test_an_import_refuses_what_cannot_be(tmp_path: Path, log: EventLog, edit: A
         assert copy.runs() == []
 
 
-def test_an_import_refuses_what_verify_would(tmp_path: Path, log: EventLog, tell: Callable[..., Any]) -> None:
+def test_an_import_refuses_what_verify_would(
+    tmp_path: Path, log: EventLog, tell: Callable[..., Any], careless: None
+) -> None:
     """Right hashes are not enough: a rule that is broken is found while nothing has been imported yet."""
     log.execute([Write("a", "of a")], run="main")
     log.execute([tell(TurnAdvanced(10))], run="main")

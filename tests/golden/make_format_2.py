@@ -202,7 +202,7 @@ def write_2(log: EventLog) -> None:
     log.redact([Redact(run, texts, (), (), "asked to", officer) for run in ("secrets", "secrets again")])
     log.redact([Redact("secrets again", {}, (), ("alice",), "asked to", officer)])
     log.redact([Redact("secrets", {}, (alice,), ("alice",), "asked to", officer)])
-    log.empty_wal()
+    log.purge()
 
 
 def describe(path: Path) -> dict[str, Any]:

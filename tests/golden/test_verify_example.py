@@ -286,7 +286,7 @@ def test_what_no_hash_covers_is_checked_against_the_page(golden: Path, position:
     "statement",
     [
         pytest.param("update projections set stale_from = 1", id="stale"),
-        pytest.param("update projections set version = 2", id="of another version"),
+        pytest.param("update projections set version = 3", id="of another version"),
         pytest.param("delete from projections", id="unknown"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from turnlog import (
     Conflict,
     EventSourcedStore,
     InMemoryStore,
+    Once,
     RedactingStore,
     SharedMemory,
     Timeline,
@@ -59,6 +61,26 @@ def test_values_and_metadata_are_scrubbed(pair: tuple[Any, Any, Any]) -> None:
     ]
 
 
+@dataclass(frozen=True)
+class Told:
+    """A command of somebody else's, which writes a text."""
+
+    key: str
+    text: str
+    agent: str | None = None
+
+    def check(self, limits: Any) -> None:
+        """Nothing to check."""
+
+    def decide(self, view: Any) -> Any:
+        """One write."""
+        return Write(self.key, self.text).decide(view)
+
+    def outcome(self, recorded: Any) -> int:
+        """Its version."""
+        return recorded[-1].position
+
+
 def test_commands_are_scrubbed(pair: tuple[Any, Any, Any]) -> None:
     """Those of the library and those of others, conditions and all."""
     inner, store, _ = pair
@@ -90,6 +112,18 @@ def test_commands_are_scrubbed(pair: tuple[Any, Any, Any]) -> None:
     assert [entry.expires_at_turn for entry in entries] == [5, 2, None]
     with pytest.raises(Conflict):
         store.execute([Write("a", "z", expected_version=versions[0] + 9)])
+
+
+def test_commands_that_are_carried_out_once_are_scrubbed_too(pair: tuple[Any, Any, Any]) -> None:
+    """What an idempotency key stands for is scrubbed like any other, and is known again when repeated."""
+    inner, store, memory = pair
+    asked = [Once("first", Write("a", "pwd=x")), Once("second", Told("b", "pwd=y"))]
+    outcomes = store.execute(asked)
+    assert store.execute(asked) == outcomes
+    assert [entry.value for entry in inner.list()] == ["pwd=[redacted]", "pwd=[redacted]"]
+    assert memory.write("w", "k", "token=z", idempotency_key="third") == inner.get("w/k").version
+    with pytest.raises(TypeError, match="compares and sets nothing"):
+        store.execute([Once("fourth", CompareAndSet("c", None, "pwd=x"))])
 
 
 def test_nothing_is_compared_and_set(pair: tuple[Any, Any, Any]) -> None:

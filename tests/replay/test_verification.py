@@ -15,7 +15,7 @@ import turnlog
 from turnlog.eventlog import AdvanceTurn, EntryDeleted, Write
 from turnlog.replay.verification import verify
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "format-1.db"
+GOLDEN = Path(__file__).parents[1] / "golden" / "format-2.db"
 VERIFIER = Path(__file__).parents[2] / "docs" / "verify_example.py"
 GUARD = "create trigger events_no_update before update on events begin select 1; end"
 

@@ -47,13 +47,26 @@ def test_what_is_unknown_is_an_error(tmp_path: Path, column: str, value: int) ->
         store = EventSourcedStore(log)
         store.set("k", "1")
         store.set("k", "2")
+        timeline = Timeline(log)
         with closing(driver().connect(path, isolation_level=None)) as db:
             db.execute("drop trigger events_no_update")
             db.execute(f"update events set {column} = {value} where position = 2")
-        for read in (
+        reads = [
             lambda: list(log.read()),
+            lambda: store.get("k"),
+            store.list,
+            lambda: list(store.scan()),
             lambda: log.transact(EntriesProjection().rebuild),
             lambda: Timeline(log).folded(),
-        ):
+        ]
+        if (column, value) != ("type", 99):  # which is no change of a key to the history index
+            reads += [
+                lambda: timeline.entry("k"),
+                lambda: timeline.entry("k", turn=0),
+                timeline.state,
+                lambda: list(timeline.history("k")),
+                timeline.blame,
+            ]
+        for read in reads:
             with pytest.raises(Corrupt, match="position 2"):
                 read()

@@ -34,6 +34,7 @@ def test_verify_of_a_whole_log(cli: Cli, team: Path) -> None:
         {
             "ok": True,
             "events": 10,
+            "redacted": 0,
             "heads": [{"run": "main", "uid": uid, "revision": 10, "turn": 2, "hash": head}],
             "problems": [],
         }
