@@ -64,7 +64,7 @@ def test_a_change_tells_all_that_its_key_holds(event: Event, after: Entry | None
 @pytest.mark.parametrize("event", _OTHERS, ids=lambda event: type(event).__name__)
 @pytest.mark.parametrize("before", [BEFORE, None], ids=["an entry", "nothing"])
 def test_marks_and_notes_change_no_entry(event: Event, before: Entry | None) -> None:
-    """A turn, a fork, a refusal or a redaction leaves every key as it was; what a restore brings follows it."""
+    """A turn, a fork, a restore by itself, a refusal or a redaction leaves every key as it was."""
     assert evolve(before, recorded(event)) == before
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,14 @@ from turnlog.eventlog import (
     Command,
     CompareAndSet,
     Conflict,
+    Corrupt,
     Delete,
     EventLog,
     KeyReused,
+    Limits,
     NothingChanged,
     Once,
+    Restored,
     SetTurn,
     Write,
 )
@@ -114,12 +118,29 @@ def test_another_command_under_the_key_is_a_conflict(log: EventLog, other: Comma
     assert log.execute([Once("once", Write("k", "v"))], run="main") == [first]
 
 
+def test_another_snapshot_under_the_key_is_a_conflict(log: EventLog) -> None:
+    """Commands are told apart by all that they hold, entries within entries included."""
+    entry = {"key": "k", "value": "v", "createdAt": "2026-01-01T00:00:00Z"}
+    for value, reused in (("v", False), ("v", False), ("w", True)):
+        snapshot = {"version": 1, "turnCount": 1, "entries": [entry | {"value": value}]}
+        with pytest.raises(KeyReused) if reused else nullcontext():
+            log.execute([Once("once", RestoreSnapshot(snapshot))], run="main")
+    assert events(log) == 2
+
+
 def test_a_command_that_changed_nothing_is_recorded(log: EventLog) -> None:
     """So that its repetition is known when it would change something."""
     assert log.execute([Once("once", Delete("k"))], run="main") == [False]
     assert [type(each.event) for each in log.read()] == [NothingChanged]
     log.execute([Write("k", "v")], run="main")
     assert log.execute([Once("once", Delete("k"))], run="main") == [False]
+
+
+def test_who_wrote_is_who_the_command_names(log: EventLog) -> None:
+    """As without the key; the agent that acts counts only where the command names none."""
+    named, nameless = Write("k", "v", {"agent": "planner"}), Write("l", "v")
+    log.execute([Once("a", named), Once("b", nameless)], run="main", agent="writer")
+    assert [each.agent for each in log.read()] == ["planner", "writer"]
 
 
 def test_a_list_is_repeated_as_a_whole_or_not_at_all(log: EventLog) -> None:
@@ -159,10 +180,41 @@ def test_what_cannot_be_is_refused(key: Any, command: Any, error: type[Exception
         Once(key, command)
 
 
+@pytest.mark.parametrize(
+    "detail", ["{}", "[]", '{"command":"zz","events":1}', '{"command":5,"events":1}', '{"command":"00"}']
+)
+def test_a_key_without_its_command_is_corrupt(
+    log: EventLog, connect: Callable[..., Any], detail: str
+) -> None:
+    """Where the log no longer says what the key stands for, nobody guesses."""
+    log.execute([Once("once", Write("k", "v"))], run="main")
+    db = connect()
+    db.execute("drop trigger events_no_update")
+    db.execute("update events set detail = ?", (detail,))
+    with pytest.raises(Corrupt, match="revision 1 of run 'main' does not say"):
+        log.execute([Once("once", Write("k", "v"))], run="main")
+
+
 def test_a_key_that_is_too_long_is_refused(log: EventLog) -> None:
     """As any name would be."""
     with pytest.raises(ValueError, match="idempotency key"):
         log.execute([Once("k" * 5000, Clear())], run="main")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(Write("k" * 5000, "v"), id="key"),
+        pytest.param(Write("k", "v" * 1001), id="value"),
+        pytest.param(Delete("k" * 5000), id="key to delete"),
+    ],
+)
+def test_a_command_that_is_too_large_is_refused(path: Path, command: Command[Any]) -> None:
+    """The limits of a log hold for what is carried out once as for all else."""
+    with EventLog(path, limits=Limits(value=1000)) as log:
+        with pytest.raises(ValueError, match="the limit is"):
+            log.execute([Once("a", command)], run="main")
+        assert log.runs() == []
 
 
 def test_a_key_may_be_any_text(log: EventLog) -> None:
@@ -233,6 +285,23 @@ def test_a_restore_frees_the_keys_it_went_back_before(tmp_path: Path) -> None:
         log.execute([write], run="fork")
         log.execute([write], run="main")
         assert events(log) == before + 3
+
+
+def test_a_restore_that_changes_no_entry_frees_keys_too(log: EventLog) -> None:
+    """Also where nothing follows it: its own event is the newest."""
+    log.execute([Write("k", "v")], run="main")
+    log.execute([Once("once", Delete("absent"))], run="main")
+    Timeline(log, "main").restore(position=1)
+    assert log.execute([Once("once", AdvanceTurn())], run="main") == [1]
+
+
+def test_a_restore_may_itself_be_carried_out_once(log: EventLog, tell: Callable[..., Any]) -> None:
+    """It goes back before itself, but not in the past that its own state came from."""
+    log.execute([Write("k", "v"), AdvanceTurn()], run="main")
+    asked = [Once("once", tell(Restored(0, to=1)))]
+    first = log.execute(asked, run="main")
+    assert log.execute(asked, run="main") == first
+    assert events(log) == 3
 
 
 def test_a_snapshot_frees_no_key(log: EventLog) -> None:
