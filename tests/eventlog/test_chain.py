@@ -162,6 +162,29 @@ def test_every_column_is_under_the_hash(
     assert after[max(runs)] == before[max(runs)], "another family's chain is not concerned"
 
 
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        pytest.param("encoding = 1", "payload 1 with encoding 1 is unknown", id="encoding"),
+        pytest.param("payload = 2", "payload 2 with encoding 0 is unknown", id="payload"),
+        pytest.param("recorded_at = 253402300800000", "at a time that is no date", id="time"),
+    ],
+)
+def test_what_no_release_writes_is_refused_though_its_hash_is_right(
+    log: EventLog, connect: Callable[..., Any], change: str, what: str
+) -> None:
+    """A chain that somebody made anew over such an event is no log of this format."""
+    log.execute([Write("k", "v")], run="main")
+    db = connect()
+    db.execute("drop trigger events_no_update")
+    db.execute(f"update events set {change}")
+    db.execute("update events set hash = ?", (recomputed_hashes(db)[1],))
+    with log.reading() as reader:
+        (problem,) = check_log(reader)
+    assert problem.position == 1
+    assert what in problem.what
+
+
 def test_a_fork_continues_its_parents_chain(varied: EventLog, connect: Callable[..., Any]) -> None:
     """Altering an event of the parent before the fork point breaks the chain of the fork, and only there."""
     db = connect()

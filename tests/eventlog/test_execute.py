@@ -30,6 +30,7 @@ from turnlog.eventlog import (
     Write,
     WriteRefused,
 )
+from turnlog.eventlog.integrity import check_log
 
 
 def recorded_events(log: EventLog, after: int = 0) -> list[Event]:
@@ -411,6 +412,9 @@ def test_the_last_turn_can_be_reached(log: EventLog) -> None:
     commands = [Write("k", "v", expires_at_turn=last), SetTurn(last - 1), AdvanceTurn()]
     assert log.execute(commands, run="main") == [1, last - 1, last]
     assert recorded_events(log)[-1] == TurnAdvanced(last)
+    log.execute([Write("k", "v", expires_at_turn=0)], run="main")
+    with log.reading() as db:
+        assert list(check_log(db)) == []
 
 
 @pytest.mark.parametrize("created_at", [-1, 0, 1, -62_135_596_800_000, 253_402_300_799_999])
@@ -419,6 +423,8 @@ def test_a_life_may_have_begun_at_any_date(log: EventLog, tell: Callable[..., An
     event = EntryWritten("k", "v", created_at=created_at)
     log.execute([tell(event)], run="main")
     assert recorded_events(log) == [event]
+    with log.reading() as db:
+        assert list(check_log(db)) == []
 
 
 class Text(str):

@@ -49,6 +49,7 @@ def refused_by_both(path: Path) -> bool:
     "statements",
     [
         pytest.param(["update runs set parent = 99 where id = 3"], id="no such parent"),
+        pytest.param(["update runs set parent = id where id = 3"], id="its own parent"),
         pytest.param(["update runs set name = 999 where id = 2"], id="no such name of a run"),
         pytest.param(["update names set text = null where id = 1"], id="NULL for a name"),
         pytest.param(["update names set text = 1.5 where id = 1"], id="a number for a name"),

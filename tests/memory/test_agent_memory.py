@@ -70,6 +70,8 @@ def test_writes_are_recorded_with_agent_and_activity(log: EventLog) -> None:
     named.write("k", "1")
     named.delete("k")
     memory.write("a", "k", "4")
+    memory.write_expiring("b", "k", "5", 1)
+    memory.compare_and_set("c", "k", None, "6")
     assert first.activity != second.activity
     assert [(one.agent, one.activity) for one in log.read()] == [
         ("a", first.activity),
@@ -78,6 +80,8 @@ def test_writes_are_recorded_with_agent_and_activity(log: EventLog) -> None:
         ("b", "task 7"),
         ("b", "task 7"),
         ("a", None),
+        ("b", None),
+        ("c", None),
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import turnlog
-from turnlog.eventlog import Conflict, EntryDeleted, EntryWritten, EventLog, KeyReused, WriteRefused
+from turnlog.eventlog import Conflict, EntryDeleted, EntryWritten, EventLog, KeyReused, Limits, WriteRefused
 from turnlog.memory import EventSourcedStore, InMemoryStore, SharedEntry, SharedMemory
 
 from .conftest import PlainStore
@@ -273,6 +273,31 @@ def test_created_at_survives_overwriting(memory: SharedMemory) -> None:
     memory.write_expiring("a", "k", "2", 5)
     memory.write("a", "k", "3")
     assert memory.read("a/k").created_at == created_at
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(lambda memory, value: memory.write("a", "k", value), id="write"),
+        pytest.param(
+            lambda memory, value: memory.write_expiring("a", "k", value, 1), id="write that expires"
+        ),
+        pytest.param(
+            lambda memory, value: memory.compare_and_set("a", "k", None, value), id="compare and set"
+        ),
+        pytest.param(
+            lambda memory, value: memory.write("a", "k", value, idempotency_key="request 1"), id="once"
+        ),
+    ],
+)
+def test_the_limits_of_the_store_hold_for_every_way_to_write(write: Any) -> None:
+    """A value of the greatest size is kept, and one byte more is refused and changes nothing."""
+    memory = SharedMemory(InMemoryStore(limits=Limits(value=100)))
+    with pytest.raises(ValueError, match="the limit is 100"):
+        write(memory, "v" * 101)
+    assert memory.store.list() == []
+    write(memory, "v" * 100)
+    assert [entry.value for entry in memory.store.list()] == ["v" * 100]
 
 
 def test_a_write_with_an_idempotency_key_is_carried_out_once(memory: SharedMemory) -> None:
