@@ -145,6 +145,27 @@ def test_a_flush_that_fails_leaves_the_outcome_open_and_ends_writing(
         assert values == ["before", "perhaps", "after"]
 
 
+_IOERR_FSYNC = 10 | 4 << 8
+
+
+def test_a_flush_that_fails_inside_commit_leaves_the_outcome_open(path: Path) -> None:
+    """Where SQLite flushes by itself, only a commit can be left open so; no other statement can."""
+    error = driver().OperationalError("disk I/O error")
+    error.sqlite_errorcode = _IOERR_FSYNC
+
+    class Device:
+        """A connection to a device that does not flush."""
+
+        def execute(self, statement: str) -> None:
+            """Fail as SQLite does."""
+            raise error
+
+    with EventLog(path) as log:
+        with pytest.raises(OutcomeUnknown):
+            log._database.commit(Device())  # type: ignore[arg-type]
+        assert type(log._database.error(error)) is StorageError
+
+
 def test_secure_delete_counts_from_creation(path: Path) -> None:
     """What is deleted is overwritten: no trace of an entry's row stays in free space."""
     with EventLog(path) as log:
