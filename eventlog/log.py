@@ -228,18 +228,18 @@ class EventLog:
         """
         self._renew()
         try:
-            self._writer.commit(requests)
+            self._writer.commit_together(requests)
         finally:
             self._writer.forget()  # it may remember texts and names that are gone
-        for request in requests:
-            if request.error is not None:
-                raise request.error
 
     def empty_wal(self) -> bool:
         """Move all of the WAL into the file and leave it empty; whether that could be done.
 
         Old pages, with texts that were erased since, live in the WAL until then. Another process that reads
         at this moment keeps it from being emptied.
+
+        Raises:
+            StorageError: the WAL could not be emptied; nothing is lost by that.
         """
         return self._writer.empty_wal()
 

@@ -189,6 +189,15 @@ class Writer:
         """
         self._connections.write(lambda db: self._commit_each(db, requests, patient=True))
 
+    def commit_together(self, requests: Sequence[Request]) -> None:
+        """`commit` of requests of one asker that belong together: all of them stand, or none.
+
+        Raises:
+            Exception: what one of them failed with; nothing was written.
+            TurnlogError, OutcomeUnknown: as with `commit`.
+        """
+        self._connections.write(lambda db: self._commit_all(db, requests))
+
     def try_commit(self, requests: Sequence[Request]) -> None:
         """`commit` for an event loop: it waits for no lock, and leaves the flush to the caller.
 
@@ -236,10 +245,17 @@ class Writer:
         self._tail.forget()
 
     def empty_wal(self) -> bool:
-        """Move all of the WAL into the file and leave it empty; whether no reader kept it from that."""
+        """Move all of the WAL into the file and leave it empty; whether no reader kept it from that.
+
+        Raises:
+            StorageError: the WAL is as it was; nothing is lost by that.
+        """
 
         def empty(db: Connection) -> bool:
-            busy, _, _ = db.execute("pragma wal_checkpoint(truncate)").fetchone()
+            try:
+                busy, _, _ = db.execute("pragma wal_checkpoint(truncate)").fetchone()
+            except driver().Error as error:
+                raise StorageError(f"{self._database.shown}-wal could not be emptied: {error}") from error
             return not busy
 
         return self._connections.write(empty)
@@ -252,6 +268,11 @@ class Writer:
             with self._database.errors():
                 db.execute("pragma wal_autocheckpoint = 0")
         self._tail_of = db
+
+    def _commit_all(self, db: Connection, requests: Sequence[Request]) -> None:
+        if db is not self._tail_of:
+            self._take(db)
+        self._commit(db, requests, patient=True, together=True)
 
     def _commit_each(self, db: Connection, requests: Sequence[Request], *, patient: bool) -> None:
         if db is not self._tail_of:
@@ -271,7 +292,9 @@ class Writer:
                     request.error = own
                     request.settled = True
 
-    def _commit(self, db: Connection, requests: Sequence[Request], *, patient: bool) -> None:
+    def _commit(
+        self, db: Connection, requests: Sequence[Request], *, patient: bool, together: bool = False
+    ) -> None:
         database, tail = self._database, self._tail
         committing = False
         try:
@@ -284,6 +307,8 @@ class Writer:
                     self._write(db, pages)
                     pages = Pages()
                 self._attempt(db, request, pages)
+                if together and request.error is not None:
+                    raise request.error
             self._write(db, pages)
             committing = True
             database.commit(db)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ..eventlog import EventLog, NotFound
+from ..eventlog import EventLog, NotFound, StorageError, TurnlogError
 from ..eventlog.batch import Actor
 from ..eventlog.commands import check_name, exact_str
 from ..eventlog.driver import Connection
@@ -104,8 +104,10 @@ def redact(
 
     Raises:
         TypeError, ValueError: what was stated cannot be, or is nothing, or too much at once.
-        NotFound: there is no such event, run or name.
-        Busy, StorageError: nothing was erased.
+        NotFound: there is no such event, run or name. Of a name that was erased before nothing can be told
+            but this; the WAL is emptied even then.
+        Busy: nothing was erased.
+        StorageError: nothing was erased, unless it says that only the WAL could not be emptied.
     """
     check_name(log.limits, "by", by)
     if not exact_str("reason", reason):
@@ -129,13 +131,22 @@ def redact(
 def _carry_out(log: EventLog, requests: Sequence[Redact], names: int, left: tuple[str, ...] = ()) -> Receipt:
     if requests:
         log.redact(requests)
+    try:
+        wal_emptied = log.empty_wal()
+    except TurnlogError as error:
+        if not requests:
+            raise
+        raise StorageError(
+            f"{log.path}: the texts are erased, but old pages that hold them may be left in {log.path}-wal; "
+            f"ask for the same again when the cause is gone [{error}]"
+        ) from error
     return Receipt(
         events=sum(each.erased for each in requests),
         names=names,
         rewritten=sum(each.rewritten for each in requests),
         deleted=sum(each.deleted for each in requests),
         runs=tuple(each.run for each in requests if each.recorded),
-        wal_emptied=log.empty_wal(),
+        wal_emptied=wal_emptied,
         names_left=left,
     )
 
@@ -155,14 +166,16 @@ def _of_name(log: EventLog, name: str, reason: str, actor: Actor) -> list[Redact
     requests: list[Redact] = []
     with log.reading() as db:
         named = db.execute(_NAMED, (stored_text(name),)).fetchall()
-        if not named:
-            raise NotFound(f"{log.path} has no name {name!r}")
         for ident, family, commitment in named:
             if db.execute(_IS_RUN, (ident,)).fetchone():
                 raise ValueError(f"{name!r} is the name of a run, which cannot be erased")
             for (run,) in db.execute(_RUNS_OF, (family,)).fetchall():
                 names = (commitment,) if run == family else ()
                 requests.append(Redact(run_at(db, run).name, {}, names, (name,), reason, actor))
+    if not requests:
+        # Maybe it was erased already, and this is the second attempt to get its old pages out of the WAL.
+        emptied = "was emptied" if log.empty_wal() else "is being read, so old pages stay in it: ask again"
+        raise NotFound(f"{log.path} has no name {name!r}, or has it no longer; {log.path}-wal {emptied}")
     return requests
 
 

@@ -10,7 +10,7 @@ import itertools
 import resource
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import turnlog
-from turnlog.eventlog import Busy, Closed, EventLog, StorageError, TurnlogError, Write
+from turnlog.eventlog import Busy, Closed, EventLog, NotFound, StorageError, TurnlogError, Write
 from turnlog.eventlog.driver import driver
 from turnlog.eventlog.export import export_lines
 from turnlog.replay.verification import verify
@@ -36,6 +36,7 @@ _QUICK = {
     "SharedMemory.restore",
     "Timeline.fork",
     "Timeline.restore",
+    "redact",
 }
 """What every other method ends in, for what would take long to do with all of them."""
 
@@ -99,14 +100,16 @@ def methods(thing: type) -> set[str]:
 
 
 def test_the_table_is_the_public_surface() -> None:
-    """Every public method of every public class is in the table, or among those that only read."""
-    listed = {name.split(",")[0] for name in MUTATORS if "." in name}
-    listed |= {f"{kind}.{method}" for kind, methods in READERS.items() for method in methods}
-    found: set[str] = set()
+    """Every public function, and method of every public class, is in the table or among those that read."""
+    listed = {name.split(",")[0] for name in MUTATORS}
+    listed |= {f"{kind}.{method}".lstrip(".") for kind, methods in READERS.items() for method in methods}
+    found = {"import_lines"}  # what the command line imports with
     for name in turnlog.__all__:
         thing = getattr(turnlog, name)
         if inspect.isclass(thing) and not issubclass(thing, Exception) and name not in NOT_ON_A_LOG:
             found |= {f"{name}.{method}" for method in methods(thing)}
+    for part in (turnlog, turnlog.projections, turnlog.replay, turnlog.teams):
+        found |= {name for name in part.__all__ if inspect.isfunction(getattr(part, name))}
     assert found == listed
 
 
@@ -115,7 +118,7 @@ def test_each_changes_something(path: Path, name: str) -> None:
     """Else the other tests of this file would show nothing of it."""
     before = contents(path)
     with turnlog.open(path, durability="os") as log:
-        if name == "EventLog.transact":
+        if name in ("EventLog.transact", "rebuild"):
             log.transact(lambda db: db.execute("delete from entries"))
             before = contents(path)
         MUTATORS[name](log)
@@ -193,8 +196,11 @@ def test_whichever_statement_fails_nothing_has_changed(path: Path, fault: Fault,
             assert type(error) is StorageError
             assert str(attempt) in str(error)
             assert "disk I/O error" in str(error)
-            assert contents(attempt) == before
-            MUTATORS[name](log)
+            # What was written stands when only old pages cannot be thrown away afterwards.
+            only_cleaning = "the texts are erased, but" in str(error)
+            assert (contents(attempt) == before) is not only_cleaning
+            with suppress(*[NotFound] * only_cleaning):  # a name that is erased cannot be found again
+                MUTATORS[name](log)
             check_whole(log)
     assert at > 3
 

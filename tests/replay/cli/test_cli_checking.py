@@ -36,6 +36,7 @@ def test_verify_of_a_whole_log(cli: Cli, team: Path) -> None:
             "events": 10,
             "heads": [{"run": "main", "uid": uid, "revision": 10, "turn": 2, "hash": head}],
             "problems": [],
+            "redacted": 0,
         }
     ]
     text = cli("verify", team).out
