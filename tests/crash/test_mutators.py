@@ -22,7 +22,7 @@ import turnlog
 from turnlog.eventlog import Busy, Closed, EventLog, NotFound, StorageError, TurnlogError, Write
 from turnlog.eventlog.driver import driver
 from turnlog.eventlog.export import export_lines
-from turnlog.replay.verification import verify
+from turnlog.replay import backup, sweep, verify
 
 from ..interruption import Interruption
 from .mutators import MUTATORS, NOT_ON_A_LOG, READERS, prepare
@@ -42,6 +42,7 @@ _QUICK = {
 
 _QUICK_FIRST = [name if name in _QUICK else pytest.param(name, marks=pytest.mark.long) for name in MUTATORS]
 _CONNECT = driver().connect
+_OLD = Path(__file__).parents[1] / "golden" / "format-1.db"
 
 
 @pytest.fixture(scope="module")
@@ -262,8 +263,14 @@ GROWING: dict[str, Callable[[EventLog], Any]] = {
     ),
     "import": MUTATORS["import_lines"],
     "rebuild": lambda log: log.transact(turnlog.projections.EntriesProjection().rebuild),
+    "rebuild beside others": turnlog.projections.rebuild,
+    "redact": lambda log: turnlog.redact(log, matching="^w+$", reason="asked for", by="dpo"),
+    "sweep": lambda log: sweep(log, "old"),
 }
 """What needs room for many pages."""
+
+_PAGES, _SIZE = "of the file's pages", "of the size of files"
+_NEEDS_NO_PAGES = ("rebuild beside others", _PAGES)
 
 
 @pytest.fixture(scope="module")
@@ -274,6 +281,8 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
         log.execute([Write(f"key {number}", "v" * 20) for number in range(400)], run="main")
         log.execute([turnlog.Clear()], run="main")
         log.execute([Write(f"key {number}", "w" * 20) for number in range(300)], run="main")
+        log.execute([Write(f"key {number}", "v", expires_at_turn=1) for number in range(300)], run="old")
+        log.execute([turnlog.AdvanceTurn()], run="old")
     with turnlog.open(path.with_name("source.db"), durability="os") as log:
         log.execute([Write(f"key {number}", "v" * 300) for number in range(100)], run="arriving")
         path.with_name("arriving.jsonl").write_text("\n".join(export_lines(log)), "utf-8")
@@ -283,8 +292,11 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
 _WITHOUT_TABLE = ("delete from projections", "drop view current_entries", "drop table entries", "vacuum")
 
 
-@pytest.mark.parametrize("limit", ["of the file's pages", "of the size of files"])
-@pytest.mark.parametrize("name", GROWING)
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    # A table that is made anew takes the room of the old one: only the WAL grows.
+    [(name, limit) for name in GROWING for limit in (_PAGES, _SIZE) if (name, limit) != _NEEDS_NO_PAGES],
+)
 def test_a_full_disk_changes_nothing(grown: Path, tmp_path: Path, name: str, limit: str) -> None:
     """However little room there is: it says that it is full, all is as before, and later it goes on."""
     shutil.copy(grown.with_name("arriving.jsonl"), tmp_path)
@@ -293,18 +305,13 @@ def test_a_full_disk_changes_nothing(grown: Path, tmp_path: Path, name: str, lim
     if name == "rebuild":  # of a table that is not there: one that is would leave its room
         opened = EventLog
         with closing(_CONNECT(path, isolation_level=None)) as db:
-            for statement in (
-                "delete from projections",
-                "drop view current_entries",
-                "drop table entries",
-                "vacuum",
-            ):
+            for statement in _WITHOUT_TABLE:
                 db.execute(statement)
     with opened(path, durability="os") as log:
         log.execute([Write("first", "v")], run="main")
         before = contents(path)
         for step in itertools.count():
-            if limit == "of the file's pages":
+            if limit == _PAGES:
                 limit_pages(log, step * 5)
                 error = raised_by(lambda: GROWING[name](log))
             else:
@@ -317,10 +324,54 @@ def test_a_full_disk_changes_nothing(grown: Path, tmp_path: Path, name: str, lim
             assert str(path) in str(error)
             assert "full" in str(error)
             assert cause(error).sqlite_errorname in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR")
+            if "the texts are erased, but" in str(error):
+                before = contents(path)
             assert contents(path) == before
         assert failed > 0
-        if limit == "of the file's pages":
+        if limit == _PAGES:
             limit_pages(log, None)
+        check_whole(log)
+
+
+def test_a_full_disk_keeps_an_old_file_as_it_was(tmp_path: Path) -> None:
+    """A file of the first format climbs whole or not at all, however little room there is."""
+    path, failed = tmp_path / "team.db", 0
+    shutil.copy(_OLD, path)
+    before = contents(path)
+    for room in itertools.count(0, 8192):
+        error: TurnlogError | None
+        with limited_files(room):
+            error = raised_by(lambda: turnlog.open(path).close())
+        if error is None:
+            break
+        failed += 1
+        assert type(error) is StorageError
+        assert str(path) in str(error)
+        assert "full" in str(error)
+        with closing(_CONNECT(path)) as db:
+            assert db.execute("pragma user_version").fetchone() == (1,)
+        assert contents(path) == before
+    assert failed > 1
+    with turnlog.open(path) as log:
+        check_whole(log)
+
+
+def test_a_full_disk_leaves_no_backup(grown: Path, tmp_path: Path) -> None:
+    """However little room there is: it says so, nothing is left where the backup was to be, and later it is."""
+    copy, failed = tmp_path / "copy.db", 0
+    with turnlog.open(grown, read_only=True) as log:
+        for room in itertools.count(0, 5 * 4096):
+            with limited_files(room):
+                error = raised_by(lambda: backup(log, copy))
+            if error is None:
+                break
+            failed += 1
+            assert type(error) is StorageError
+            assert str(copy) in str(error)
+            assert "full" in str(error)
+            assert list(tmp_path.iterdir()) == []
+    assert failed > 1
+    with turnlog.open(copy) as log:
         check_whole(log)
 
 
