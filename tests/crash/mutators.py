@@ -186,7 +186,6 @@ _AGENT_VERBS = {
 }
 
 
-
 def _named(kind: str, verb: str, *, own: bool) -> str:
     """A row's name: a method that is passed on to the store inside is no attribute of the class."""
     return f"{kind}.{verb}" if own else f"{kind}.set, {verb}"

@@ -260,7 +260,9 @@ def test_help_answers_within_a_moment(process: Start) -> None:
 
     It waits for nothing, so where the machine has time for it, that is how long it takes.
     """
-    python, help_ = (min(processor_s(*each) for _ in range(5)) for each in (["-c", "pass"], ["-m", "turnlog", "--help"]))
+    python, help_ = (
+        min(processor_s(*each) for _ in range(5)) for each in (["-c", "pass"], ["-m", "turnlog", "--help"])
+    )
     assert help_ < max(0.15, python * 5)
 
 
