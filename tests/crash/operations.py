@@ -12,6 +12,7 @@ import random
 import shutil
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,8 +25,8 @@ from turnlog.eventlog import (
     EntryWritten,
     EventLog,
     Recorded,
-    Restored,
     Redacted,
+    Restored,
     RunForked,
     Write,
     WriteRefused,
@@ -384,10 +385,8 @@ def migrate(work: Work, tag: str) -> int:
     """Open a file of the first format; workers that come to this at the same time share one."""
     copy, file = work.beside(f"{tag}.copy"), old_file(work, tag)
     shutil.copyfile(_OLD, copy)
-    try:
+    with suppress(FileExistsError):  # another worker was faster
         os.link(copy, file)
-    except FileExistsError:
-        pass  # another worker was faster
     copy.unlink()
     with turnlog.open(file, busy_timeout_s=60) as log:
         return EventSourcedStore(log, "after").set(tag, text(tag))

@@ -357,7 +357,7 @@ def test_a_full_disk_keeps_an_old_file_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_no_backup(grown: Path, tmp_path: Path) -> None:
-    """However little room there is: it says so, nothing is left where the backup was to be, and later it is."""
+    """However little room there is: it says so, nothing is left where the backup was to be; later it is."""
     copy, failed = tmp_path / "copy.db", 0
     with turnlog.open(grown, read_only=True) as log:
         for room in itertools.count(0, 5 * 4096):
@@ -430,8 +430,8 @@ def test_a_file_that_is_gone(path: Path, name: str, gone: str) -> None:
 
 # -- interrupts
 
-# Python's own loops and thread pools do not survive Ctrl-C at any line of theirs. What a cancelled task or a
-# stopped team leaves behind is tried in tests/memory/test_async_cancellation.py and tests/teams/test_stopping.py.
+# Python's own loops and thread pools do not survive Ctrl-C at any line of theirs. What a cancelled task, or a
+# team that is stopped, leaves behind is tried in tests/memory and tests/teams.
 _NOT_OURS_ALONE = {"EventLog.aexecute", "arun_tasks", "run_tasks"}
 _SYNCHRONOUS = [name for name in MUTATORS if not name.startswith("Async") and name not in _NOT_OURS_ALONE]
 _INTERRUPTED = [

@@ -96,7 +96,7 @@ from events where position >= ? order by position
 
 
 def add_member(path: Path, position: int) -> None:
-    """Give the detail of an event one more member, as a later release would: it and all behind are hashed anew."""
+    """Give the detail of an event one more member, as a later release would; what follows is hashed anew."""
     with closing(driver().connect(path, isolation_level=None)) as db:
         triggers = db.execute("select name, sql from sqlite_schema where type = 'trigger'").fetchall()
         for name, _ in triggers:

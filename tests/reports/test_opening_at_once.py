@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -54,7 +55,7 @@ class Outsider:
         self._db = driver().connect(path, isolation_level=None, check_same_thread=False)
         self._db.execute("begin immediate")
 
-    def __enter__(self) -> Outsider:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *given: object) -> None:

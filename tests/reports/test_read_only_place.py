@@ -100,7 +100,7 @@ print(json.dumps(told))
 
 
 def test_every_verb_says_that_it_cannot_write(tmp_path: Path) -> None:
-    """Of whatever is not read only, an error of ours that names the file; nothing is left, nothing changes."""
+    """Whatever would write gives an error of ours that names the file; nothing is left, nothing changes."""
     place = tmp_path / "archive"
     place.mkdir()
     path, old = place / "team.db", place / "old.db"

@@ -55,7 +55,7 @@ def answered(path: Path, start: Callable[..., subprocess.Popen[str]]) -> Path:
 
 
 def test_the_same_batch_again_changes_nothing(answered: Path) -> None:
-    """The retry is told what the first try would have been, positions included; and so is every further one."""
+    """The retry is told what the first try would have been, positions included; so is every further one."""
     with turnlog.open(answered) as log:
         before = events(log)
         assert len(before) == 5
@@ -90,7 +90,7 @@ def test_the_answer_stays_the_first_when_the_world_has_moved(answered: Path) -> 
     ],
 )
 def test_an_id_that_stands_for_something_else(answered: Path, batch: list[Any]) -> None:
-    """Another payload under an id, or a batch that is carried out in part, is a conflict that stores nothing."""
+    """Another payload under an id, or a batch carried out in part, is a conflict that stores nothing."""
     with turnlog.open(answered) as log:
         before = events(log)
         with pytest.raises(KeyReused, match="order-1") as caught:
@@ -109,9 +109,9 @@ def test_an_id_twice_in_one_batch(log: EventLog) -> None:
 
 
 def test_an_expected_version_recognises_its_own_success(path: Path, start: Callable[..., Any]) -> None:
-    """With an id the retry is told its version. Without, it is a conflict with the version it wrote itself."""
+    """With an id the retry is told its version; without, it is a conflict with what it wrote itself."""
     bare, retry = (
-        (Write("a/bare", "mine", expected_version=0)),
+        Write("a/bare", "mine", expected_version=0),
         Once("order-1", Write("a/plan", "mine", expected_version=0)),
     )
     worker = start(_WRITE_AND_DIE, path, pickle.dumps([bare, retry]).hex())

@@ -256,10 +256,7 @@ def test_help_is_quick_and_loads_little(process: Start, team: Path) -> None:
 
 
 def test_help_answers_within_a_moment(process: Start) -> None:
-    """Help takes 0.15 s of the processor; on a slow one, where starting Python itself takes long, in proportion.
-
-    It waits for nothing, so where the machine has time for it, that is how long it takes.
-    """
+    """Help takes 0.15 s of the processor; on a slow one, more in proportion to the start of Python."""
     python, help_ = (
         min(processor_s(*each) for _ in range(5)) for each in (["-c", "pass"], ["-m", "turnlog", "--help"])
     )
