@@ -1,9 +1,19 @@
-"""What holds for every test: how hypothesis judges time."""
+"""What holds for every test: how hypothesis judges time, and that Ctrl-C means what it means."""
 
 from __future__ import annotations
+
+import signal
+import threading
 
 from hypothesis import HealthCheck, settings
 
 # How long an example takes says how busy the machine is; what must be quick has tests that measure it.
 settings.register_profile("turnlog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("turnlog")
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, and with them whatever they start.
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    and threading.current_thread() is threading.main_thread()
+):
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -37,7 +37,7 @@ def test_old_pages_go_with_the_second_try(tmp_path: Path, chosen: dict[str, Any]
             assert not redact(log, by="dpo", reason="asked for", **chosen).wal_emptied
             assert SECRET.encode() in wal(path)
         if again is NotFound:
-            with pytest.raises(NotFound, match="no longer; .*-wal was emptied"):
+            with pytest.raises(NotFound, match=r"no longer; .*-wal was emptied"):
                 redact(log, by="dpo", reason="asked for", **chosen)
         else:
             receipt = redact(log, by="dpo", reason="asked for", **chosen)
