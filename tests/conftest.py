@@ -12,8 +12,6 @@ settings.register_profile("turnlog", deadline=None, suppress_health_check=[Healt
 settings.load_profile("turnlog")
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and with them whatever they start.
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    and threading.current_thread() is threading.main_thread()
-):
+_IN_MAIN_THREAD = threading.current_thread() is threading.main_thread()
+if _IN_MAIN_THREAD and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
