@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -62,7 +62,8 @@ class Outsider:
         self._db.close()
 
     def let_go(self) -> None:
-        """End the transaction."""
+        """End the transaction; until then the file is of the old version."""
+        assert self._db.execute("pragma user_version").fetchone() == (1,)
         self._db.execute("rollback")
 
 
@@ -79,10 +80,13 @@ def test_processes_open_old_files_together(
         shutil.copy(OLD, path)
     with ExitStack() as stack:
         outsiders = [stack.enter_context(Outsider(path)) for path in paths] if locked else []
-        release = threading.Timer(0.3, lambda: [outsider.let_go() for outsider in outsiders])
-        release.start()
-        told = [json.loads(printed) for printed in together(_OPEN, processes, tmp_path, files)]
-        release.join()
+
+        def let_go() -> None:
+            for outsider in outsiders:
+                time.sleep(0.05)  # not to wait for anything: so long it stands in the way of all of them
+                outsider.let_go()
+
+        told = [json.loads(each) for each in together(_OPEN, processes, tmp_path, files, meanwhile=let_go)]
     with turnlog.open(shutil.copy(OLD, tmp_path / "old.db"), read_only=True) as log:
         before = [(info.run.name, info.head) for info in log.runs()]
     for file, path in enumerate(paths):
