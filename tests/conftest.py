@@ -1,4 +1,4 @@
-"""What holds for every test: how hypothesis judges time, and that Ctrl-C means what it means; carelessness."""
+"""What holds for every test: how hypothesis judges time, what Ctrl-C means, and how to be careless."""
 
 from __future__ import annotations
 
