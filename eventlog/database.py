@@ -15,7 +15,7 @@ from typing import Literal, TypeVar, cast
 
 from .driver import Connection, Error, driver, is_busy, is_refused, storage_error
 from .errors import Busy, NotOurs, OutcomeUnknown, StorageError, TooNew, TurnlogError
-from .processes import is_inherited, refusal
+from .processes import is_inherited, keep, refusal
 from .schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 
 __all__ = ["Database", "Durability"]
@@ -108,7 +108,8 @@ class Database:
                 self._retry(lambda: db.execute("pragma journal_mode = wal").fetchone())
             self.transact(db, lambda: self._lift(db, projections))
         except BaseException:
-            db.close()
+            if not is_inherited(self.identity):
+                db.close()
             raise
         return db
 
@@ -141,15 +142,20 @@ class Database:
 
         Raises:
             Busy: the lock was not to be had in time; nothing happened.
-            StorageError: the disk is full, …; nothing was written.
+            StorageError: the disk is full, …; nothing was written. Or this process was forked in the action.
             OutcomeUnknown: the commit's flush failed.
         """
         try:
             self.begin(db)  # inside try: an interrupt just after it must roll back too
             result = action()
+            if is_inherited(self.identity):  # forked in the action, and so without the lock
+                raise StorageError(refusal(self.shown))
             self.commit(db)
         except BaseException as error:  # cancellation and Ctrl-C included
-            self.roll_back(db)
+            if is_inherited(self.identity):
+                keep([db])  # neither its locks nor its shared memory are this process's to touch
+            else:
+                self.roll_back(db)
             if isinstance(error, driver().Error):
                 raise self.error(error) from error
             raise

@@ -321,7 +321,7 @@ def _entry(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Entry:
 
 def _check_kind(position: int, kind: int) -> None:
     if kind not in _KINDS:
-        raise Corrupt(f"the event at position {position} is of type {kind}, which is unknown")
+        raise Corrupt(f"the event at position {position} cannot be read: event type {kind} is unknown")
 
 
 def _row(db: Connection, query: str, lineage: Lineage, revision: int) -> Any:

@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import cast
 
 from ..eventlog import Entry, EventLog, NotFound, Projection, evolve
-from ..eventlog.driver import Connection, driver
+from ..eventlog.driver import Connection, driver, storage_error
 from ..eventlog.runs import NEWEST_REVISION, Lineage, Segment, lineage, name_id, run_at
 from .entries import EntriesProjection, Row, rows_of
 from .fold import changes, fold, fold_runs
@@ -77,7 +77,7 @@ def _prepare_anew(db: Connection, projection: Projection) -> None:
 def _rebuild_entries(
     log: EventLog, projection: EntriesProjection, progress: Callable[[int], None] | None
 ) -> None:
-    with closing(_Shadow()) as shadow:
+    with closing(_Shadow(log.path)) as shadow:
         with log.reading() as db:
             db.execute("begin")
             try:
@@ -100,10 +100,13 @@ def _rebuild_entries(
 class _Shadow:
     """The table to be: in a private database that SQLite keeps in memory, or on disk once it is large."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str) -> None:
         self._db = cast("Connection", driver().connect("", isolation_level=None, check_same_thread=False))
-        self._db.execute("pragma journal_mode = off")
-        self._db.execute(_SHADOW)
+        try:
+            self._db.execute("pragma journal_mode = off")
+            self._db.execute(_SHADOW)
+        except driver().Error as error:
+            raise storage_error(error, path, busy_timeout_s=0) from error
 
     def put(self, rows: Iterable[Row]) -> None:
         """Add rows, or put them in the place of those of the same key."""

@@ -7,9 +7,12 @@ that has happened. To be asked in the parent, `became` may look at anything that
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +25,7 @@ from turnlog.eventlog import (
     EntryWritten,
     EventLog,
     Recorded,
+    Redacted,
     Restored,
     RunForked,
     Write,
@@ -31,15 +35,18 @@ from turnlog.eventlog.export import export_lines
 from turnlog.eventlog.intake import import_lines
 from turnlog.memory import EventSourcedStore, SharedMemory, acting_as
 from turnlog.projections import EntriesProjection
-from turnlog.replay import Timeline
+from turnlog.projections import rebuild as rebuild_beside
+from turnlog.replay import Timeline, anchor, backup, read_anchor, redact, sweep, verify
 from turnlog.replay.cli import turnlog as command_line
-from turnlog.replay.verification import verify
+from turnlog.teams import Agent, Task, Team, run_tasks
 
 __all__ = ["ARRIVALS", "OPERATIONS", "Aftermath", "Operation", "Work", "prepare"]
 
 ARRIVALS = 8
 _KEYS = ("a", "b", "c", "caf\u00e9")
 _EXPORT = "arrivals.jsonl"
+_ANCHOR = "team.anchor"
+_OLD = Path(__file__).parents[1] / "golden" / "format-1.db"
 
 
 @dataclass
@@ -85,11 +92,13 @@ class Aftermath:
     Attributes:
         path, log: the log, opened anew.
         batches: its events by the tag that they carry as activity or agent.
+        gone: texts of which no byte may be left in the file or beside it, once the log is closed.
     """
 
     path: Path
     log: EventLog
     batches: dict[str, list[Recorded]] = field(default_factory=dict)
+    gone: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Read the log."""
@@ -265,6 +274,10 @@ def rebuild(work: Work, tag: str) -> bool:
     return True
 
 
+def rebuild_beside_others(work: Work, tag: str) -> bool:
+    return rebuild_beside(work.log) == ["entries"]
+
+
 def was_rebuilt(after: Aftermath, tag: str, told: Any) -> bool:
     return told is True  # what it may have left half done, the check of the table finds
 
@@ -368,7 +381,163 @@ def was_created(after: Aftermath, tag: str, told: Any) -> bool:
     return entry is not None
 
 
+def migrate(work: Work, tag: str) -> int:
+    """Open a file of the first format; workers that come to this at the same time share one."""
+    copy, file = work.beside(f"{tag}.copy"), old_file(work, tag)
+    shutil.copyfile(_OLD, copy)
+    with suppress(FileExistsError):  # another worker was faster
+        os.link(copy, file)
+    copy.unlink()
+    with turnlog.open(file, busy_timeout_s=60) as log:
+        return EventSourcedStore(log, "after").set(tag, text(tag))
+
+
+def old_file(at: Work | Aftermath, tag: str) -> Path:
+    round_, number = tag.split("w")[0], tag.split("-")[1]
+    return at.beside(f"{round_}-{number}.old.db")
+
+
+def was_migrated(after: Aftermath, tag: str, told: Any) -> bool:
+    after.beside(f"{tag}.copy").unlink(missing_ok=True)
+    file = old_file(after, tag)
+    if not file.exists():
+        return False
+    with turnlog.open(file) as log:
+        assert verify(log).problems == []
+        with log.reading() as db:
+            assert db.execute("pragma user_version").fetchone() == (2,)
+        heads = [(info.run.name, info.head) for info in log.runs()]
+        assert [(name, head and head.hash.hex()) for name, head in heads][: len(OLD_HEADS)] == OLD_HEADS
+        entry = EventSourcedStore(log, "after").get(tag)
+    assert entry is None or (entry.value, told) in ((text(tag), entry.version), (text(tag), None))
+    return entry is not None
+
+
+def old_heads() -> list[tuple[str, str | None]]:
+    """The runs of the old file, and the hash of the newest event of each."""
+    golden = json.loads(_OLD.with_suffix(".json").read_text("utf-8"))
+    return [(run["run"], run["head"]["hash"]) for run in golden["runs"]]
+
+
+def back_up(work: Work, tag: str) -> int:
+    return backup(work.log, work.beside(f"{tag}.backup.db")).events
+
+
+def was_backed_up(after: Aftermath, tag: str, told: Any) -> bool:
+    file = after.beside(f"{tag}.backup.db")
+    if not file.exists():
+        return False
+    with turnlog.open(file, read_only=True) as log:
+        found = verify(log)
+    assert found.problems == []
+    assert told in (None, found.events)
+    assert found.events > 0
+    file.unlink()
+    return True
+
+
+def append_anchor(work: Work, tag: str) -> int:
+    return anchor(work.log, work.beside(_ANCHOR)).counter
+
+
+def was_anchored(after: Aftermath, tag: str, told: Any) -> bool:
+    file = after.beside(_ANCHOR)
+    if not file.exists() or told is None:
+        return False  # lines do not say whose they are; that each is whole and follows, all readers check
+    assert read_anchor(file).counter >= told
+    assert verify(after.log, anchor=file).problems == []
+    return True
+
+
+# -- taking out
+
+
+def secret(tag: str) -> str:
+    return f"sk-{zlib.crc32(tag.encode()):08x}-{tag}-" + "s" * (zlib.crc32(tag.encode()) % 9000)
+
+
+def keep_secret(work: Work, tag: str) -> None:
+    """A run, and a fork of it, whose present and past show the same secret in several ways."""
+    log, run, key = work.log, f"{tag} secret", f"{tag}/secret"
+    with acting_as("worker", activity=f"{tag} before"):
+        store = EventSourcedStore(log, run)
+        store.execute([Write(key, secret(tag)), Write("beside", "v"), AdvanceTurn()])
+        store.set(key, "nothing", {"note": secret(tag)})
+        Timeline(log, run).fork(run=f"{tag} fork", turn=0)
+        store.execute([Write(key, secret(tag) + "!"), AdvanceTurn()])
+        Timeline(log, run).restore(turn=0)
+
+
+def redact_key(work: Work, tag: str) -> int:
+    keep_secret(work, tag)
+    return redact(work.log, key=f"{tag}/secret", by=tag, reason="asked for").events
+
+
+def redact_matching(work: Work, tag: str) -> int:
+    keep_secret(work, tag)
+    return redact(work.log, matching=secret(tag)[:24], by=tag, reason="asked for").events
+
+
+def was_redacted(after: Aftermath, tag: str, told: Any) -> bool:
+    """All of it or none, in the run as in its fork; then it is asked for again, and is done."""
+    log, key = after.log, f"{tag}/secret"
+    began = after.batches.get(f"{tag} before", [])
+    written = [each for each in began if isinstance(each.event, EntryWritten) and each.event.key == key]
+    kept = [each for each in written if secret(tag) in f"{each.event.value}{each.event.metadata}"]
+    done = any(isinstance(each.event, Redacted) for each in after.batches.get(tag, []))
+    assert not done or kept == []
+    assert done or len(kept) == len(written)
+    redact(log, key=key, by=f"{tag} again", reason="asked for")
+    for run in {each.run for each in began} & {info.run.name for info in log.runs()}:
+        assert (entry := EventSourcedStore(log, run).get(key)) is None or entry.value == "[redacted]"
+    after.gone.append(secret(tag)[:24])
+    return done
+
+
+def sweep_run(work: Work, tag: str) -> int:
+    with acting_as("worker", activity=f"{tag} before"):
+        writes = [Write(f"k{number}", text(tag), expires_at_turn=1 + number % 2) for number in range(10)]
+        work.log.execute([*writes, AdvanceTurn()], run=tag)
+    return sweep(work.log, tag, agent=tag)[tag]
+
+
+def was_swept(after: Aftermath, tag: str, told: Any) -> bool:
+    found = after.batch(tag, more=EntryDeleted)
+    assert len(found) in (0, 5)
+    assert told in (None, len(found))
+    return bool(found)
+
+
+# -- teams
+
+
+def do_tasks(work: Work, tag: str) -> bool:
+    team = Team(
+        [Agent("writer", lambda prompt, memory, context: text(tag))],
+        shared_memory_store=EventSourcedStore(work.log, tag),
+    )
+    tasks = [Task("one", "", "writer"), Task("two", "", "writer", depends_on=["one"])]
+    return run_tasks(team, tasks, on_event=lambda event: None).success
+
+
+def were_done(after: Aftermath, tag: str, told: Any) -> bool:
+    if after.log.head(tag) is None:
+        return False
+    store = EventSourcedStore(after.log, tag)
+    results = [(entry.key, entry.value) for entry in store.list()]
+    assert results == [(f"writer/task:{name}:result", text(tag)) for name in ("one", "two")][: len(results)]
+    assert store.get_turn() == len(results)
+    assert told is None or (told, len(results)) == (True, 2)
+    return len(results) == 2
+
+
+OLD_HEADS = old_heads()
+
 OPERATIONS = {
+    "redact a key": Operation(redact_key, was_redacted),
+    "redact by pattern": Operation(redact_matching, was_redacted),
+    "migrate": Operation(migrate, was_migrated),
+    "back up": Operation(back_up, was_backed_up),
     "set": Operation(set_value, was_set),
     "compare_and_set": Operation(compare_and_set, was_compared),
     "batch": Operation(batch, was_batch),
@@ -376,6 +545,10 @@ OPERATIONS = {
     "restore": Operation(restore, was_restored),
     "restore a snapshot": Operation(restore_snapshot, was_put_back),
     "rebuild": Operation(rebuild, was_rebuilt),
+    "rebuild beside others": Operation(rebuild_beside_others, was_rebuilt),
+    "sweep": Operation(sweep_run, was_swept),
+    "anchor": Operation(append_anchor, was_anchored),
+    "tasks": Operation(do_tasks, were_done),
     "fork": Operation(fork, was_forked),
     "import": Operation(import_run, was_imported),
     "export": Operation(export, was_exported),

@@ -27,6 +27,7 @@ from turnlog.replay.verification import verify
 from .operations import OPERATIONS, Aftermath, prepare
 
 ROUNDS_PER_LOG = 10
+_VERIFIER = Path(__file__).parents[2] / "docs" / "verify_example.py"
 OPENING_S = 0.5
 """What the next opening may take, as a median over the rounds."""
 
@@ -124,18 +125,22 @@ class Campaign:
     openings_s: list[float] = field(default_factory=list)
 
     def carry_out(self, rounds: int) -> None:
-        """So many rounds; in every second one, the workers do one kind of operation only."""
+        """So many rounds; in every second one, the workers do one kind only: one that was rarely cut off."""
         kinds = [*OPERATIONS]
+        self.random.shuffle(kinds)
         for number in range(rounds):
             path = self.folder / f"{number // ROUNDS_PER_LOG}" / "team.db"
             if not path.parent.exists():
                 path.parent.mkdir()
                 prepare(path)
                 self.workers.told.clear()
-            chosen = kinds if number % 2 else [kinds[number // 2 % len(kinds)]]
+            chosen = kinds if number % 2 else [min(kinds, key=self._cut_off)]
             before = set(self.workers.told)
             self._kill(path, f"r{number}", chosen)
             self._check(path, before)
+
+    def _cut_off(self, kind: str) -> int:
+        return self.interrupted[kind]
 
     def _kill(self, path: Path, round_: str, kinds: list[str]) -> None:
         workers, rng = self.workers, self.random
@@ -175,8 +180,20 @@ class Campaign:
                 assert became or not acknowledged, f"{kind} {tag} was acknowledged and is gone"
                 self.acknowledged += acknowledged
                 self.interrupted.update([kind] * (not acknowledged))
+        if after.gone:
+            self._check_gone(path, after.gone)
         if self.number == signal.SIGTERM:
             assert list(path.parent.glob("*.partial*")) == []
+
+    def _check_gone(self, path: Path, texts: list[str]) -> None:
+        """Not a byte of `texts` is left, and the program that knows the format alone finds all in order."""
+        for file in path.parent.glob(f"{path.name}*"):
+            content = file.read_bytes()
+            assert [each for each in texts if each.encode() in content] == [], file
+        judged = subprocess.run(
+            [sys.executable, "-I", _VERIFIER, path], capture_output=True, check=False, text=True, timeout=60
+        )
+        assert (judged.returncode, judged.stdout.splitlines()[-1:]) == (0, ["ok"]), judged
 
     def report(self) -> str:
         """What there is to say of it."""

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from turnlog.eventlog import Event, EventLog, Limits, Recorded, View
-from turnlog.eventlog.batch import Batch
 from turnlog.eventlog.driver import driver
 
 
@@ -52,12 +51,6 @@ def log(path: Path) -> Iterator[EventLog]:
 def tell() -> Callable[..., Tell]:
     """Makes a command that records the given events."""
     return lambda *events, agent=None: Tell(events, agent)
-
-
-@pytest.fixture
-def careless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands may state what is not so, as another program that appends could."""
-    monkeypatch.setattr(Batch, "_check_true", lambda batch, event: None)
 
 
 @pytest.fixture

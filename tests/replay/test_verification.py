@@ -118,7 +118,7 @@ def test_further_tables_and_views_are_nobodys_harm(golden: Path) -> None:
 @pytest.mark.parametrize(
     "before", [pytest.param([], id="never written"), pytest.param(["k"], id="deleted before")]
 )
-def test_a_deletion_of_what_is_not_alive_is_found(tmp_path: Path, before: list[str]) -> None:
+def test_a_deletion_of_what_is_not_alive_is_found(tmp_path: Path, careless: None, before: list[str]) -> None:
     """An EntryDeleted is of a living key only, or it is no true record; its position is named."""
 
     class DeleteBlindly:

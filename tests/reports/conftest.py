@@ -81,16 +81,21 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 def together(start: Callable[..., Any]) -> Callable[..., list[str]]:
     """Runs a program in several processes that all begin at once; what each printed.
 
-    The program gets the arguments and its number, prints `ready` and waits for a line.
+    The program gets the arguments and its number, prints `ready` and waits for a line. `meanwhile` is called
+    once they have all been told to begin.
     """
 
-    def together(program: str, count: int, *arguments: object) -> list[str]:
+    def together(
+        program: str, count: int, *arguments: object, meanwhile: Callable[[], object] | None = None
+    ) -> list[str]:
         processes = [start(program, *arguments, number) for number in range(count)]
         for process in processes:
             assert process.stdout.readline() == "ready\n"
         for process in processes:
             process.stdin.write("go\n")
             process.stdin.flush()
+        if meanwhile is not None:
+            meanwhile()
         printed = [process.communicate(timeout=100)[0] for process in processes]
         assert [process.returncode for process in processes] == [0] * count
         return printed

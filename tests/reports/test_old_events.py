@@ -10,8 +10,13 @@ import pytest
 
 import turnlog
 from turnlog import Corrupt, EventSourcedStore, Timeline
+from turnlog.eventlog import Restored
+from turnlog.eventlog.chain import event_hash, framed_commitment
 from turnlog.eventlog.driver import driver
+from turnlog.eventlog.export import export_lines
+from turnlog.eventlog.intake import import_lines
 from turnlog.projections import EntriesProjection
+from turnlog.replay import verify
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "format-1.db"
 
@@ -32,16 +37,16 @@ def test_a_file_of_each_release_goes_on(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "value"),
+    ("column", "value", "named"),
     [
-        pytest.param("type", 4, id="an unknown change"),
-        pytest.param("type", 99, id="an unknown type"),
-        pytest.param("payload", 2, id="an unknown version"),
-        pytest.param("encoding", 1, id="an unknown encoding"),
+        pytest.param("type", 4, "event type 4", id="an unknown change"),
+        pytest.param("type", 99, "event type 99 with payload version 1", id="an unknown type"),
+        pytest.param("payload", 2, "event type 1 with payload version 2", id="an unknown version"),
+        pytest.param("encoding", 1, "encoding 1", id="an unknown encoding"),
     ],
 )
-def test_what_is_unknown_is_an_error(tmp_path: Path, column: str, value: int) -> None:
-    """No way to read skips it; the error names the position."""
+def test_what_is_unknown_is_an_error(tmp_path: Path, column: str, value: int, named: str) -> None:
+    """No way to read skips it; the error names the position and what is unknown."""
     path = tmp_path / "strange.db"
     with turnlog.open(path) as log:
         store = EventSourcedStore(log)
@@ -68,5 +73,54 @@ def test_what_is_unknown_is_an_error(tmp_path: Path, column: str, value: int) ->
                 timeline.blame,
             ]
         for read in reads:
-            with pytest.raises(Corrupt, match="position 2"):
+            with pytest.raises(Corrupt, match="position 2") as caught:
                 read()
+            assert named in str(caught.value)
+
+
+def test_a_member_that_a_later_release_added(path: Path, tmp_path: Path) -> None:
+    """It says nothing to this build, which reads all the rest, and hands it on with the event's own hash."""
+    with turnlog.open(path) as log:
+        store = EventSourcedStore(log)
+        store.set("k", "1")
+        Timeline(log).restore(position=0, by="ops")
+        add_member(path, 2)
+    with turnlog.open(path) as log:
+        assert verify(log).problems == []
+        second = next(iter(log.read(after=1)))
+        assert second.event == Restored(0, 0, "ops", None)
+        assert Timeline(log).state() == {}
+        EventSourcedStore(log).set("k", "2")
+        lines = list(export_lines(log))
+    assert any("later" in line for line in lines)
+    with turnlog.open(tmp_path / "copy.db") as copy:
+        import_lines(copy, lines)
+        assert [each.hash for each in copy.read()][1] == second.hash
+        assert any("later" in line for line in export_lines(copy))
+
+
+_REST = """
+select position, revision, batch, turn, type, payload,
+    (select commitment from names where id = key), (select commitment from names where id = agent),
+    (select commitment from names where id = activity),
+    encoding, content, expires_at_turn, birth, created_at, detail, recorded_at, idempotency_key
+from events where position >= ? order by position
+"""
+
+
+def add_member(path: Path, position: int) -> None:
+    """Give the detail of an event one more member, as a later release would; what follows is hashed anew."""
+    with closing(driver().connect(path, isolation_level=None)) as db:
+        triggers = db.execute("select name, sql from sqlite_schema where type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            db.execute(f"drop trigger {name}")
+        db.execute(
+            "update events set detail = json_set(detail, '$.later', 'kept') where position = ?", (position,)
+        )
+        (previous,) = db.execute("select hash from events where position = ?", (position - 1,)).fetchone()
+        for at, revision, batch, turn, kind, payload, *rest in db.execute(_REST, (position,)).fetchall():
+            names = [framed_commitment(each) for each in rest[:3]]
+            previous = event_hash(previous, revision, batch, turn, kind, payload, *names, None, *rest[3:])
+            db.execute("update events set hash = ? where position = ?", (previous, at))
+        for _, sql in triggers:
+            db.execute(sql)

@@ -57,7 +57,7 @@ def cli() -> Callable[..., Ended]:
 
 @pytest.fixture
 def process() -> Callable[..., subprocess.Popen[bytes]]:
-    """Starts `python -m turnlog` as a user would, with pipes; killed after 30 s and at the test's end."""
+    """Starts `python -m turnlog` as a user would, with pipes; killed after 100 s and at the test's end."""
     started: list[subprocess.Popen[bytes]] = []
     watchdogs: list[threading.Timer] = []
 
@@ -71,7 +71,7 @@ def process() -> Callable[..., subprocess.Popen[bytes]]:
         words = [word if isinstance(word, bytes) else str(word) for word in arguments]
         command = [sys.executable, "-m", "turnlog", *words]
         started.append(subprocess.Popen(command, **options))
-        watchdogs.append(threading.Timer(30, started[-1].kill))
+        watchdogs.append(threading.Timer(100, started[-1].kill))
         watchdogs[-1].start()
         return started[-1]
 

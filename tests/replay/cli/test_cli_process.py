@@ -8,7 +8,6 @@ import os
 import pty
 import re
 import signal
-import statistics
 import struct
 import subprocess
 import sys
@@ -27,8 +26,8 @@ from turnlog.replay.cli_log import Wanted
 Start = Callable[..., Any]
 Open = Callable[[Path], EventLog]
 
-SECONDS = 30
-"""How long anything here may take on a busy machine."""
+SECONDS = 100
+"""How long anything here may take before it counts as hanging, on the busiest machine."""
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
@@ -257,16 +256,21 @@ def test_help_is_quick_and_loads_little(process: Start, team: Path) -> None:
 
 
 def test_help_answers_within_a_moment(process: Start) -> None:
-    """Help takes 0.15 s at most; on a busy machine, where starting Python itself is slow, in proportion."""
-    pairs = []
-    for _ in range(5):
-        began = time.perf_counter()
-        subprocess.run([sys.executable, "-c", "pass"], check=True)
-        between = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "turnlog", "--help"], check=True, stdout=subprocess.DEVNULL)
-        pairs.append((between - began, time.perf_counter() - between))
-    python, help_ = (statistics.median(side) for side in zip(*pairs, strict=True))
+    """Help takes 0.15 s of the processor; on a slow one, more in proportion to the start of Python."""
+    python, help_ = (
+        min(processor_s(*each) for _ in range(5)) for each in (["-c", "pass"], ["-m", "turnlog", "--help"])
+    )
     assert help_ < max(0.15, python * 5)
+
+
+def processor_s(*arguments: str) -> float:
+    """How long Python works at something, whatever else the machine is doing."""
+    away = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+    command = [sys.executable, *arguments]
+    pid = os.posix_spawn(sys.executable, command, os.environ, file_actions=away)
+    _, status, used = os.wait4(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    return used.ru_utime + used.ru_stime
 
 
 WITHOUT_PRIVILEGE = """
