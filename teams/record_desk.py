@@ -18,7 +18,7 @@ from .bridges import as_asynchronous, asynchronous_store
 from .checkpoint import AsyncCheckpoint, Checkpoint, steps_of
 from .checkpoint_history import SavedCheckpoint, checkpoint_at
 from .checkpoint_snapshot import CheckpointSnapshot
-from .checkpoint_steps import CheckpointSteps
+from .checkpoint_steps import CheckpointSteps, read_checkpoint
 from .team import Team
 
 __all__ = ["Found", "RecordDesk", "memory_of"]
@@ -145,8 +145,14 @@ class RecordDesk:
         saved = checkpoint_at(where.log, where.run, at=address, key=steps.key)
         if saved is None and not steps.has_own_key and where.log.lineage(where.run).run.parent is not None:
             saved = checkpoint_at(where.log, where.run, at=address)
-        if saved is None or (at is None and not (yield from steps.has(saved.key))):
+        if saved is None:
             return None
+        if at is None:
+            text = yield from steps.kept(saved.key)
+            if text is None:
+                return None
+            if text != saved.text:  # under a key outside the prefix, put back by a restore; or erased since
+                return Found(read_checkpoint(text, saved.key, steps.run_id))
         snapshot = saved.load()
         if saved.run == where.run:
             return Found(snapshot, saved)

@@ -71,16 +71,17 @@ class RunHooks(Hooks):
             return ()
         self._saved_with = result.task_id
         try:
-            return ((yield from self._desk.writing_next(self._record.snapshot(queue, result))),)
+            write = yield from self._desk.writing_next(self._record.snapshot(queue, result))
         except Exception as error:  # noqa: BLE001 - the result counts for more than the checkpoint
-            self.not_recorded(result, error)
-            return ()
+            failed = error
+        else:
+            return (write,)
+        self._failed(result, failed)
+        return ()
 
     def not_recorded(self, result: TaskResult, error: Exception) -> None:
         """See `Hooks`."""
-        assert self._announce is not None
-        failure = TaskError("checkpoint", f"{type(error).__name__}: {error}", cause=error)
-        self._announce("checkpoint_failed", result, error=failure)
+        self._failed(result, error)
 
     def task_finished(self, queue: TaskQueue, result: TaskResult) -> Steps[None]:
         """A checkpoint after a task was completed, where none could go with the result."""
@@ -101,10 +102,13 @@ class RunHooks(Hooks):
             yield from self._desk.save(self._record.snapshot(queue))
         except Exception as error:  # noqa: BLE001 - it is told, and the next one may succeed
             failed = error
-        if failed is not None:
-            assert self._announce is not None
-            failure = TaskError("checkpoint", f"{type(failed).__name__}: {failed}", cause=failed)
-            self._announce("checkpoint_failed", result, error=failure)
+        if failed is not None:  # told out here: what a listener raises is no failed save
+            self._failed(result, failed)
+
+    def _failed(self, result: TaskResult | None, error: Exception) -> None:
+        assert self._announce is not None
+        failure = TaskError("checkpoint", f"{type(error).__name__}: {error}", cause=error)
+        self._announce("checkpoint_failed", result, error=failure)
 
     # -- gates
 

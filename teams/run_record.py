@@ -221,9 +221,14 @@ def _document(task: Task, begun: str) -> Members:
         "memoryScope": task.memory_scope,
         "dependencyPayload": task.dependency_payload,
         "maxRetries": task.max_retries,
-        "retryDelayMs": task.retry_delay_s * 1000,
-        "retryBackoff": task.retry_backoff,
+        "retryDelayMs": _whole(task.retry_delay_s * 1000),
+        "retryBackoff": _whole(task.retry_backoff),
     }
+
+
+def _whole(number: float) -> float:
+    """`number`, an int where it is one: floats are slow to write as JavaScript does."""
+    return int(number) if number == int(number) else number
 
 
 # -- reading

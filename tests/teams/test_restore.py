@@ -395,6 +395,18 @@ def test_runs_of_the_original_go_on(golden: Callable[[str], Any], version: int) 
     assert {name for name in json.loads(record["value"]) if name != "runId"} <= {*loaded, "sharedMemory"}
 
 
+def test_a_checkpoint_that_a_restore_put_back(way: Way) -> None:
+    """H1: under a key that is ordinary memory it goes back with the memory, and the run from there."""
+    ran: list[str] = []
+    team = way.team(Agent("ann", counting(ran)))
+    checkpoint = way.checkpoint(key="ops/checkpoint")
+    way.run(team, chain("a", "b", "c"), checkpoint=checkpoint)
+    Timeline(way.log, "main").restore(turn=1)
+    ran.clear()
+    assert way.restore(team, checkpoint=checkpoint).success
+    assert (ran, way.turn()) == (["b", "c"], 3)
+
+
 # -- memory kept elsewhere
 
 
