@@ -109,6 +109,7 @@ class Resuming:
             self.gates,
             desk,
             opening=verdict,
+            is_noted=not approvals,
             plan_passed=found.fork is None,
             next_round=rounds[0] if rounds else None,
             dispatches=[each.boundary for each in approved if each.scope == "task_dispatch"],

@@ -31,6 +31,7 @@ class RunHooks(Hooks):
         gates: who is asked.
         desk: where checkpoints and approvals are kept; None if nowhere.
         opening: whether anything is to be begun at all.
+        is_noted: whether the checkpoint there is says so already.
         plan_passed: whether the plan was let through before.
         next_round: the tasks of the round that was approved; None if none was.
         dispatches: the tasks that were approved.
@@ -43,6 +44,7 @@ class RunHooks(Hooks):
         desk: RecordDesk | None,
         *,
         opening: Verdict = "go",
+        is_noted: bool = False,
         plan_passed: bool = False,
         next_round: Sequence[str] | None = None,
         dispatches: Collection[str] = (),
@@ -53,6 +55,7 @@ class RunHooks(Hooks):
         self._gates = gates
         self._desk = desk
         self._opening: Verdict = opening
+        self._is_noted = is_noted
         self._plan_passed = plan_passed
         self._next_round = None if next_round is None else list(next_round)
         self._dispatches = set(dispatches)
@@ -91,7 +94,7 @@ class RunHooks(Hooks):
     def run_ended(self, queue: TaskQueue, verdict: Verdict) -> Steps[None]:
         """A checkpoint of a run that a reviewer has ended, so that it stays so."""
         rejected = any(decision.decision == "rejected" for decision in self._record.decisions.values())
-        if verdict == "skip" and rejected:
+        if verdict == "skip" and rejected and not self._is_noted:
             yield from self._save(queue, None)
 
     def _save(self, queue: TaskQueue, result: TaskResult | None) -> Steps[None]:

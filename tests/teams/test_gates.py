@@ -159,6 +159,9 @@ def test_a_rejected_run_stays_so(way: Way, gate: str, asked: list[str], done: st
         result = way.restore(team, **{gate: Asks(way).gate})
         assert (result.status, ran) == ("rejected", list(done))
         assert set(statuses(result)) <= {"c", "s"}
+        events = way.events()
+    way.restore(team)
+    assert way.events() == events
     *_, last = saved_checkpoints(way.log, "main")
     assert last.load()["queue"]["skipped"] == [each for each in "abcd" if each not in done]
 

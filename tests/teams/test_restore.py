@@ -425,6 +425,21 @@ def test_memory_of_another_store_is_put_back(way: Way) -> None:
     assert way.turn() == 2
 
 
+def test_checkpoints_in_a_run_of_their_own(way: Way) -> None:
+    """I9: every one of them holds the memory of its moment, so a run can go back to any."""
+    kind = AsyncCheckpoint if "async" in way.name else Checkpoint
+    checkpoint = kind(way.on("ops").store, run_id="r")
+    ran: list[str] = []
+    team = way.team(Agent("ann", counting(ran)))
+    way.run(team, chain("a", "b", "c"), checkpoint=checkpoint)
+    before = way.entries(), way.turn()
+    first, *_ = saved_checkpoints(way.log, "ops")
+    ran.clear()
+    assert way.restore(team, checkpoint=checkpoint, at=f"@{first.position}").success
+    assert (ran, way.entries(), way.turn()) == (["b", "c"], *before)
+    assert versions(way.log, "ops") == [1, 2, 3, 1, 2, 3]
+
+
 def test_memory_that_died_with_its_process_is_there_again(way: Way) -> None:
     """I9: a checkpoint on a log, of a team whose memory was in the process."""
     ran: list[str] = []
@@ -561,6 +576,30 @@ def test_a_fork_goes_on_with_one_value_changed(way: Way) -> None:
     assert fork.restore(team).success
     assert fork.restore(team, at="3").success
     assert ran == EIGHT[3:]
+
+
+def test_a_fork_can_take_its_memory_back_too(way: Way) -> None:
+    """To exactly what its parent's memory was, from any checkpoint of the lineage; the parent stays."""
+    way.run(way.team(Agent("ann", says("x"))), chain(*EIGHT), checkpoint=True)
+    parent = way.entries()
+    Timeline(way.log, "main").fork(turn=6, run="what-if")
+    fork = way.on("what-if")
+    EventSourcedStore(way.log, "what-if").set("bob/note", "gone")
+    ran: list[str] = []
+    team = fork.team(Agent("ann", counting(ran)))
+    assert fork.restore(team, at="4", restore_memory=True).success
+    assert (ran, fork.turn(), way.entries()) == (EIGHT[4:], 8, parent)
+    assert "bob/note" not in fork.entries()
+
+
+def test_a_store_that_fails_is_told(tmp_path: Path) -> None:
+    """I8: a checkpoint that cannot be read is no reason to begin anew."""
+    ran: list[str] = []
+    with turnlog.open(tmp_path / "closed.db", durability="os") as log:
+        team = Team([Agent("ann", counting(ran))], shared_memory_store=EventSourcedStore(log))
+    with pytest.raises(turnlog.Closed):
+        turnlog.restore(team, chain("a"))
+    assert ran == []
 
 
 def test_a_changed_result_must_be_what_its_agent_could_have_returned(way: Way) -> None:
