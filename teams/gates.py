@@ -45,20 +45,21 @@ class Gates:
         plan: before anything is begun, with all tasks.
         round: between two rounds, with what the last one completed and what the next would begin.
         dispatch: before each task.
+        awaited: whether answers are awaited.
+
+    Raises:
+        TypeError: a gate that cannot be called, or a coroutine function where nothing is awaited.
     """
 
     plan: ApprovePlan | None = None
     round: ApproveRound | None = None
     dispatch: ApproveDispatch | None = None
+    awaited: bool = False
 
-    def check(self, *, asynchronous: bool) -> None:
-        """Refuse what could not be asked.
-
-        Raises:
-            TypeError: a gate that cannot be called, or a coroutine function where nothing is awaited.
-        """
+    def __post_init__(self) -> None:
+        """Refuse what could not be asked."""
         for name, gate in (("plan", self.plan), ("round", self.round), ("dispatch", self.dispatch)):
             if gate is not None and not callable(gate):
                 raise TypeError(f"approve_{name} must be a function or None, not {type(gate).__name__}")
-            if gate is not None and not asynchronous and inspect.iscoroutinefunction(gate):
+            if gate is not None and not self.awaited and inspect.iscoroutinefunction(gate):
                 raise TypeError(f"approve_{name} is a coroutine function; use arun_tasks or arestore")

@@ -56,8 +56,8 @@ async def arun_tasks(
     Args:
         sleep: waits before a retry; a coroutine function of seconds.
     """
-    gates = Gates(approve_plan, approve_round, approve_dispatch)
-    desk = _check(team, max_parallel, checkpoint, gates)
+    gates = Gates(approve_plan, approve_round, approve_dispatch, awaited=True)
+    desk = _check(team, max_parallel, checkpoint)
     queue, hooks = fresh_run(team, tasks, desk, gates)
     return await arun_queue(team, queue, hooks, max_parallel=max_parallel, on_event=on_event, sleep=sleep)
 
@@ -80,15 +80,14 @@ async def arestore(
 
     The history of checkpoints is read at once, on the loop.
     """
-    gates = Gates(approve_plan, approve_round, approve_dispatch)
-    desk = check_desk(_check(team, max_parallel, checkpoint, gates))
+    gates = Gates(approve_plan, approve_round, approve_dispatch, awaited=True)
+    desk = check_desk(_check(team, max_parallel, checkpoint))
     queue, hooks = await acarry_out(Resuming(team, tasks, desk, gates, at, restore_memory).run())
     return await arun_queue(team, queue, hooks, max_parallel=max_parallel, on_event=on_event, sleep=sleep)
 
 
-def _check(team: Team, max_parallel: int, checkpoint: object, gates: Gates) -> RecordDesk | None:
+def _check(team: Team, max_parallel: int, checkpoint: object) -> RecordDesk | None:
     check_run(team, max_parallel)
-    gates.check(asynchronous=True)
     return RecordDesk.of(team, checkpoint, asynchronous=True)
 
 

@@ -162,11 +162,13 @@ class RunHooks(Hooks):
         content: Members,
     ) -> Steps[Verdict]:
         answer: object = gate()
-        if inspect.isawaitable(answer):
+        if inspect.isawaitable(answer) and self._gates.awaited:
             answer = yield answer
         if isinstance(answer, bool):
             return "go" if answer else "skip"
         if not isinstance(answer, Suspend):
+            if inspect.iscoroutine(answer):
+                answer.close()
             name = {"plan": "plan", "task_round": "round"}.get(scope, "dispatch")
             raise TypeError(
                 f"approve_{name} must return True, False or Suspend(...), not {type(answer).__name__}"

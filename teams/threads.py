@@ -93,7 +93,7 @@ def run_tasks(
             all that was under way has ended.
     """
     gates = Gates(approve_plan, approve_round, approve_dispatch)
-    desk = _check(team, max_parallel, checkpoint, gates)
+    desk = _check(team, max_parallel, checkpoint)
     queue, hooks = fresh_run(team, tasks, desk, gates)
     return run_queue(team, queue, hooks, max_parallel=max_parallel, on_event=on_event, sleep=sleep)
 
@@ -141,7 +141,7 @@ def restore(
         TurnlogError: as `run_tasks`.
     """
     gates = Gates(approve_plan, approve_round, approve_dispatch)
-    desk = check_desk(_check(team, max_parallel, checkpoint, gates))
+    desk = check_desk(_check(team, max_parallel, checkpoint))
     resuming = Resuming(team, tasks, desk, gates, at, restore_memory)
     queue, hooks = carry_out(resuming.run())
     return run_queue(team, queue, hooks, max_parallel=max_parallel, on_event=on_event, sleep=sleep)
@@ -168,11 +168,10 @@ def run_queue(
         return carry_out(scheduler.run())
 
 
-def _check(team: Team, max_parallel: int, checkpoint: object, gates: Gates) -> RecordDesk | None:
+def _check(team: Team, max_parallel: int, checkpoint: object) -> RecordDesk | None:
     check_run(team, max_parallel)
     if isinstance(team.memory, AsyncSharedMemory):
         raise TypeError(f"{type(team.store).__name__} has coroutines; use arun_tasks with this team")
-    gates.check(asynchronous=False)
     return RecordDesk.of(team, checkpoint, asynchronous=False)
 
 

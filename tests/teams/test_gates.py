@@ -186,6 +186,8 @@ def test_what_cannot_be_a_gate() -> None:
         turnlog.run_tasks(team, DIAMOND, approve_round=True)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="approve_plan is a coroutine function; use arun_tasks"):
         turnlog.run_tasks(team, DIAMOND, approve_plan=gate)
+    with pytest.raises(TypeError, match=r"approve_plan must return True, .*, not coroutine"):
+        turnlog.run_tasks(team, DIAMOND, approve_plan=lambda tasks: gate(tasks))
     with pytest.raises(TypeError, match="reason must be a str or None"):
         Suspend(7)  # type: ignore[arg-type]
 
