@@ -274,14 +274,14 @@ class Timeline:
             point = self._point(db, turn, position, at)
             command = back_to(db, self._lineage, point, by, reason)
             later = later_checkpoint(db, self._lineage, point)
-        restored: Recorded = self._log.execute([command], run=self.run)[0]
+        # Before anything is written: where warnings are errors, what raises must have changed nothing.
         if later is not None:
             warnings.warn(
                 f"run {self.run!r}: the checkpoint at @{later.version} is later than {point}, and stays; a "
                 "team goes on from there unless it is told otherwise: turnlog.restore(team, at=...)",
                 stacklevel=2,
             )
-        return restored
+        return self._log.execute([command], run=self.run)[0]
 
     def fork(
         self,

@@ -234,7 +234,7 @@ class _ThreadAttempts:
         """See `Attempts.start`."""
         context = contextvars.copy_context()
         if attempt.agent.is_async:
-            context.run(self._on_loop().begin, self._make_async(attempt))
+            context.run(self._on_loop().begin_call, lambda: self._make_async(attempt))
         else:
             self._pool.submit(context.run, self._make, attempt)
 

@@ -631,6 +631,10 @@ def test_a_plain_restore_warns_of_a_later_checkpoint(way: Way, cli: Callable[...
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         timeline.restore(position=6)
+        before = way.events()
+        with pytest.raises(UserWarning, match="the checkpoint at @6"):
+            timeline.restore(at="1.1")
+    assert way.events() == before
     done = cli("restore", path, "--at", "@3")
     assert "but run 'main': the checkpoint at @6 is later" in done.out
     (record,) = cli("restore", path, "--at", "@3", "--json").records
