@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import warnings
 from typing import TYPE_CHECKING
 
 import click
@@ -47,7 +48,8 @@ def restore(db: str, run: str | None, at: str, who: str | None, reason: str | No
     with writing(db) as log:
         timeline = chosen_timeline(log, run)
         point = timeline.point(at=at)
-        with asking():
+        with asking(), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
             restored = timeline.restore(at=at, by=who, reason=reason)
         put_back, removed = _count_changes(log, restored)
     undo = f"@{restored.position - 1}"
@@ -61,12 +63,15 @@ def restore(db: str, run: str | None, at: str, who: str | None, reason: str | No
                 "put_back": put_back,
                 "removed": removed,
                 "undo": undo,
+                "warnings": [str(each.message) for each in warned],
             }
         )
         return
     entries = f"{counted(put_back, 'entry', 'entries')} put back, {removed:,} removed"
     screen.say(f"run {restored.run} is back at {place(point)}: {entries}")
     screen.say(f"nothing was rewritten; the restore itself is event @{restored.position}")
+    for each in warned:
+        screen.say(f"but {each.message}")
     screen.say(f"to undo it: {_command('restore', db, '--run', restored.run, '--at', undo)}")
 
 

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 from ..eventlog import Entry, EntryDeleted, EntryRestored, Event, Limits, Recorded, Restored, View
 from ..eventlog.commands import exact_str
-from ..memory.reserved import is_reserved
+from ..eventlog.driver import Connection
+from ..eventlog.history import entries_at, entry_at
+from ..eventlog.runs import NEWEST_REVISION, Lineage
+from ..memory.reserved import CHECKPOINT_PREFIX, is_reserved
 from .address import Point
+from .changes import known_keys
 
-__all__ = ["Restore"]
+__all__ = ["Restore", "back_to", "later_checkpoint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,23 @@ class Restore:
     def outcome(self, recorded: Sequence[Recorded]) -> Recorded:
         """The `Restored` event."""
         return recorded[0]
+
+
+def back_to(db: Connection, lineage: Lineage, point: Point, by: str | None, reason: str | None) -> Restore:
+    """The command that takes a run back to a point."""
+    entries = {entry.key: entry for entry in entries_at(db, lineage, point.revision)}
+    return Restore(point, entries, by, reason)
+
+
+def later_checkpoint(db: Connection, lineage: Lineage, point: Point) -> Entry | None:
+    """The latest checkpoint of a team that the run holds, if it was saved after a point.
+
+    A restore leaves it as it is, so a team that goes on from it takes for done what memory knows nothing of.
+    """
+    keys = [key for key in known_keys(db, lineage, NEWEST_REVISION) if key.startswith(CHECKPOINT_PREFIX)]
+    held = [entry_at(db, lineage, key, NEWEST_REVISION) for key in keys]
+    later = [entry for entry in held if entry is not None and entry.version > point.position]
+    return max(later, key=lambda entry: entry.version, default=None)
 
 
 def _same(present: Entry | None, past: Entry) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Self
 
@@ -35,7 +36,7 @@ from ..projections import fold
 from .address import Point, locate, resolve
 from .bisect import batch_end, first_batch_end, first_sight
 from .changes import changed_keys, filled_at, has_key, key_events, known_keys, read_recorded
-from .restore import Restore
+from .restore import back_to, later_checkpoint
 from .state import Difference, State, difference, is_expired, is_visible, memory_entry
 from .visits import Visit, read_visits
 
@@ -257,7 +258,10 @@ class Timeline:
     ) -> Recorded:
         """Take the run back to a point: entries, their order, creation times and expiry, and the turn.
 
-        Nothing is rewritten: events that point to the past are appended, in one batch. Reserved entries stay.
+        Nothing is rewritten: events that point to the past are appended, in one batch. Reserved entries stay:
+        if a team saved a checkpoint after the point, there is a `UserWarning`, since a team that goes on from
+        that one would not do again what is undone here. `turnlog.restore(team, at=..., restore_memory=True)`
+        takes back both.
 
         Args:
             by: who asks, for the history.
@@ -268,8 +272,16 @@ class Timeline:
         """
         with self._log.reading() as db:
             point = self._point(db, turn, position, at)
-            entries = {entry.key: entry for entry in entries_at(db, self._lineage, point.revision)}
-        return self._log.execute([Restore(point, entries, by, reason)], run=self.run)[0]
+            command = back_to(db, self._lineage, point, by, reason)
+            later = later_checkpoint(db, self._lineage, point)
+        # Before anything is written: where warnings are errors, what raises must have changed nothing.
+        if later is not None:
+            warnings.warn(
+                f"run {self.run!r}: the checkpoint at @{later.version} is later than {point}, and stays; a "
+                "team goes on from there unless it is told otherwise: turnlog.restore(team, at=...)",
+                stacklevel=2,
+            )
+        return self._log.execute([command], run=self.run)[0]
 
     def fork(
         self,

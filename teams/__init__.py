@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     )
     from .checkpoint_snapshot import CheckpointSnapshot, LogPlace
     from .errors import BadPlan
-    from .loop import arun_tasks
+    from .gates import Suspend
+    from .loop import arestore, arun_tasks
     from .progress import TaskEvent
     from .result import TaskError, TaskResult, TeamResult
     from .task import Task
     from .team import Team
-    from .threads import run_tasks
+    from .threads import restore, run_tasks
 else:
 
     def __getattr__(name: str) -> object:
@@ -64,6 +65,7 @@ _HOMES = (
     "agent",
     "attempts",
     "errors",
+    "gates",
     "loop",
     "progress",
     "result",
@@ -89,6 +91,7 @@ __all__ = [
     "LogPlace",
     "ResumedIdentity",
     "SavedCheckpoint",
+    "Suspend",
     "Task",
     "TaskContext",
     "TaskError",
@@ -96,12 +99,14 @@ __all__ = [
     "TaskResult",
     "Team",
     "TeamResult",
+    "arestore",
     "arun_tasks",
     "check_resumable",
     "checkpoint_at",
     "kept_approvals",
     "memory_point",
     "put_memory_back",
+    "restore",
     "resumed_identity",
     "run_tasks",
     "saved_checkpoints",

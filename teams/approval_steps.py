@@ -6,6 +6,7 @@ Whatever is said to callers about an operation is said at the class that offers 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from datetime import datetime
 from typing import Any
 
@@ -46,6 +47,25 @@ class ApprovalSteps:
         self._store = store
         self._run = store_run(store)
         self._clock = clock
+
+    def through(self, store: MemoryStore | AsyncMemoryStore) -> ApprovalSteps:
+        """The same operations, asked of `store`, which is the same store in the other colour."""
+        twin = copy(self)
+        twin._store = store  # noqa: SLF001 - a copy of this very object
+        return twin
+
+    def require_atomic(self) -> None:
+        """Refuse a store in which nothing could be decided.
+
+        Raises:
+            DurableApprovalError: `APPROVAL_ATOMIC_STORE_REQUIRED`.
+        """
+        if not compares_and_sets(self._store):
+            raise DurableApprovalError(
+                "APPROVAL_ATOMIC_STORE_REQUIRED",
+                f"{type(self._store).__name__} has no compare_and_set(), so two reviewers could both decide; "
+                "nothing was written",
+            )
 
     def ensure_request(self, request: ApprovalRequest) -> Steps[ApprovalRecord]:
         """See `ApprovalLedger.ensure_request`."""
@@ -115,14 +135,16 @@ class ApprovalSteps:
                     f"{decision.reviewer!r:.80}; that is not what is kept of it"
                 )
         requests = [ApprovalRequest.read(document) for document in snapshot["pendingApprovals"]]
+        kept: list[ApprovalRecord | None] = []
         for request in requests:  # all of them before any is kept
             record = yield from self.get(request.id)
             if record is not None and record.request != request:
                 raise _differs(request)
+            kept.append(record)
         records: list[ApprovalRecord] = []
-        for request in requests:
-            record = yield from self.ensure_request(request)
-            records += [record]
+        for request, record in zip(requests, kept, strict=True):
+            # What is there is not asked for again: that would be a refusal in the history at each look.
+            records.append(record or (yield from self.ensure_request(request)))
         return records
 
     # -- inside
@@ -145,16 +167,11 @@ class ApprovalSteps:
     def _compare_and_set(
         self, key: str, expected: str | None, value: str, metadata: dict[str, Any], agent: str | None
     ) -> Steps[bool]:
-        store = self._store
-        if not compares_and_sets(store):
-            raise DurableApprovalError(
-                "APPROVAL_ATOMIC_STORE_REQUIRED",
-                f"{type(store).__name__} has no compare_and_set(), so two reviewers could both decide; "
-                "nothing was written",
-            )
-        if executes(self._store):  # then the history can name who decided
+        self.require_atomic()
+        store: Any = self._store
+        if executes(store):  # then the history can name who decided
             command = CompareAndSet(key, expected, value, metadata)
-            return (yield self._store.execute([command], agent=agent))[0]
+            return (yield store.execute([command], agent=agent))[0]
         return (yield store.compare_and_set(key, expected, value, metadata))
 
 

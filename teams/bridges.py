@@ -14,7 +14,7 @@ from ..memory.async_shared import AsyncSharedMemory
 from ..memory.contract import OPTIONAL, REQUIRED, AsyncMemoryStore, MemoryStore
 from ..memory.shared import SharedMemory
 
-__all__ = ["as_asynchronous", "as_synchronous", "drained", "in_thread"]
+__all__ = ["as_asynchronous", "as_synchronous", "asynchronous_store", "drained", "in_thread"]
 
 T = TypeVar("T")
 
@@ -24,6 +24,13 @@ _TURN = ("get_turn", "advance_turn", "set_turn")
 def as_asynchronous(memory: SharedMemory) -> AsyncSharedMemory:
     """`memory` for coroutines: same store, same turn. What is asked of the store is done in threads."""
     return AsyncSharedMemory(cast("AsyncMemoryStore", _InThreads(memory)))
+
+
+def asynchronous_store(store: MemoryStore | AsyncMemoryStore) -> AsyncMemoryStore:
+    """`store` for coroutines; what is asked of a synchronous one is done in threads."""
+    if inspect.iscoroutinefunction(store.get):
+        return cast("AsyncMemoryStore", store)
+    return as_asynchronous(SharedMemory(cast("MemoryStore", store))).store
 
 
 def as_synchronous(memory: AsyncSharedMemory, loop: asyncio.AbstractEventLoop) -> SharedMemory:

@@ -12,7 +12,7 @@ from ..memory.steps import acarry_out, carry_out
 from .checkpoint_snapshot import CheckpointSnapshot
 from .checkpoint_steps import CheckpointSteps
 
-__all__ = ["AsyncCheckpoint", "Checkpoint"]
+__all__ = ["AsyncCheckpoint", "Checkpoint", "steps_of"]
 
 
 class Checkpoint:
@@ -121,3 +121,8 @@ class AsyncCheckpoint:
     async def delete(self) -> None:
         """Remove the checkpoint; see `Checkpoint.delete`."""
         await acarry_out(self._steps.delete())
+
+
+def steps_of(checkpoint: Checkpoint | AsyncCheckpoint) -> CheckpointSteps:
+    """The operations of a checkpoint, for whoever carries them out together with others."""
+    return checkpoint._steps  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - both are this module's

@@ -16,13 +16,21 @@ from ..eventlog.history import event_position
 from ..eventlog.runs import Lineage, hash_at, read_head
 from ..replay.address import Point
 from ..replay.bisect import batch_end
+from ..replay.restore import Restore, back_to
 from ..replay.timeline import Timeline
 from .checkpoint_error import BadCheckpoint
 from .checkpoint_history import SavedCheckpoint
 from .checkpoint_snapshot import CheckpointSnapshot, LogPlace
 from .shape import ABSENT, Malformed, a_text, an_array, an_integer, an_object
 
-__all__ = ["ResumedIdentity", "check_resumable", "memory_point", "put_memory_back", "resumed_identity"]
+__all__ = [
+    "ResumedIdentity",
+    "check_resumable",
+    "memory_back",
+    "memory_point",
+    "put_memory_back",
+    "resumed_identity",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +128,21 @@ def put_memory_back(
     Raises:
         NotFound, BadCheckpoint: see `memory_point`; nothing was changed.
     """
+    return log.execute([memory_back(log, run, saved, by=by, reason=reason)], run=run)[0]
+
+
+def memory_back(
+    log: EventLog, run: str, saved: SavedCheckpoint, *, by: str | None = None, reason: str | None = None
+) -> Restore:
+    """The command of `put_memory_back`, for whoever commits it together with others.
+
+    Raises:
+        NotFound, BadCheckpoint: see `memory_point`.
+    """
     point = memory_point(log, run, saved)
     why = f"checkpoint @{saved.position}" if reason is None else reason
-    return Timeline(log, run).restore(position=point.position, by=by, reason=why)
+    with log.reading() as db:
+        return back_to(db, log.lineage(run), point, by, why)
 
 
 def _holds(db: Connection, lineage: Lineage, revision: int, digest: str) -> bool:

@@ -5,13 +5,16 @@ Whatever is said to callers about an operation is said at the class that offers 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from copy import copy
 from inspect import iscoroutinefunction
 from typing import Any
 
 from ..eventlog import Busy, Write
 from ..eventlog.commands import exact_str
 from ..eventlog.jsonvalue import encode_json
+from ..eventlog.text import json_text
 from ..memory.async_shared import AsyncSharedMemory
 from ..memory.contract import AsyncMemoryStore, MemoryStore
 from ..memory.entry import MemoryEntry
@@ -24,7 +27,7 @@ from .canonical import parse_json
 from .checkpoint_error import BadCheckpoint
 from .checkpoint_snapshot import CheckpointSnapshot, LogPlace, check_snapshot, migrated
 from .shape import Malformed
-from .store_run import StoreRun, store_run
+from .store_run import StoreRun, same_run, store_run
 
 __all__ = ["CheckpointSteps", "checkpoint_key", "read_checkpoint"]
 
@@ -62,33 +65,64 @@ class CheckpointSteps:
         store: a store that has passed `check_store`.
         key: where to keep the checkpoint; None for the place of the run.
         run_id: the run; None for the run of the log that the store writes to, if it does.
+
+    Attributes:
+        origin: the store, as it was given.
+        where: the run of a log that it writes to, if it does.
+        named: the run id, as it was given.
+        run_id: the run.
+        key: where the checkpoint is kept.
+        has_own_key: whether a key was given.
     """
 
     def __init__(self, store: MemoryStore | AsyncMemoryStore, key: str | None, run_id: str | None) -> None:
-        self._store = store
-        self._run = store_run(store)
-        if run_id is None and self._run is not None:
-            run_id = self._run.run
-        self.run_id = None if run_id is None else _check_run_id(run_id)
+        self._store = self.origin = store
+        self.where = store_run(store)
+        self.named = None if run_id is None else _check_run_id(run_id)
+        self.run_id = self.named
+        if run_id is None and self.where is not None:
+            self.run_id = _check_run_id(self.where.run)
+        self.has_own_key = key is not None
         self.key = checkpoint_key(self.run_id) if key is None else exact_str("key", key)
 
+    def through(self, store: MemoryStore | AsyncMemoryStore) -> CheckpointSteps:
+        """The same operations, asked of `store`, which is the same store in the other colour."""
+        twin = copy(self)
+        twin._store = store  # noqa: SLF001 - a copy of this very object
+        return twin
+
+    def named_for(self, run_id: str) -> CheckpointSteps:
+        """The same operations for another run, in its place unless a key was given."""
+        twin = copy(self)
+        twin.run_id = _check_run_id(run_id)
+        if not self.has_own_key:
+            twin.key = checkpoint_key(run_id)
+        return twin
+
+    def shares(self, store: MemoryStore | AsyncMemoryStore) -> bool:
+        """Whether what is kept in `store` is kept where the checkpoint is."""
+        return store is self.origin or same_run(store_run(store), self.where)
+
     def save(
-        self, snapshot: Mapping[str, object], memory: SharedMemory | AsyncSharedMemory | None
+        self,
+        snapshot: Mapping[str, object],
+        memory: SharedMemory | AsyncSharedMemory | None,
+        origin: MemoryStore | AsyncMemoryStore | None = None,
     ) -> Steps[int | None]:
-        """See `Checkpoint.save`."""
+        """See `Checkpoint.save`; `origin` is the store of `memory`, where that one only leads to it."""
         more: dict[str, object] = {}
         if memory is not None:
             _check_memory(memory, self._store)
-            more = yield from self._memory_members(memory)
-        elif self._run is not None:
-            more = _place(self._run)
+            more = yield from self._memory_members(memory, memory.store if origin is None else origin)
+        elif self.where is not None:
+            more = _place(self.where)
         text, metadata = self._prepared(snapshot, more)
         version = yield self._store.set(self.key, text, metadata)
         return version if type(version) is int else None
 
     def writing(self, snapshot: Mapping[str, object]) -> Write:
         """See `Checkpoint.writing`."""
-        more = {} if self._run is None else _place(self._run)
+        more = {} if self.where is None else _place(self.where)
         text, metadata = self._prepared(snapshot, more)
         return Write(self.key, text, metadata)
 
@@ -96,6 +130,11 @@ class CheckpointSteps:
         """See `Checkpoint.load`."""
         entry: MemoryEntry | None = yield self._store.get(self.key)
         return None if entry is None else read_checkpoint(entry.value, self.key, self.run_id)
+
+    def kept(self, key: str) -> Steps[str | None]:
+        """The text that is kept under `key` now; None if there is none."""
+        entry: MemoryEntry | None = yield self._store.get(key)
+        return None if entry is None else entry.value
 
     def delete(self) -> Steps[None]:
         """See `Checkpoint.delete`."""
@@ -111,7 +150,13 @@ class CheckpointSteps:
             raise TypeError(f"snapshot must be a dict, not {type(snapshot).__name__}")
         # Where the log stood at another save is nothing that could be said of this one.
         told = {name: item for name, item in snapshot.items() if name != "turnlog"}
-        document = parse_json(encode_json(told | more))
+        floats: list[str] = []
+
+        def read_float(digits: str) -> float:
+            floats.append(digits)
+            return float(digits)
+
+        document: object = json.loads(encode_json(told | more), parse_float=read_float)
         try:
             check_snapshot(document)
         except Malformed as error:
@@ -124,12 +169,15 @@ class CheckpointSteps:
             "runId": whole["identity"]["runId"],
             "createdAt": whole["createdAt"],
         }
-        return javascript_json(whole), metadata
+        # The two differ in how floats are spelled, and tenfold in time.
+        return (javascript_json if floats else json_text)(whole), metadata
 
-    def _memory_members(self, memory: SharedMemory | AsyncSharedMemory) -> Steps[dict[str, object]]:
+    def _memory_members(
+        self, memory: SharedMemory | AsyncSharedMemory, origin: MemoryStore | AsyncMemoryStore
+    ) -> Steps[dict[str, object]]:
         """What the checkpoint says of the memory: the turn, and the entries too if they are elsewhere."""
-        where = store_run(memory.store)
-        if memory.store is self._store or _same_run(where, self._run):
+        where = store_run(origin)
+        if self.shares(origin):
             turn = memory.turn if isinstance(memory, SharedMemory) else (yield memory.get_turn())
             return {"turnCount": turn} | ({} if where is None else _place(where))
         for _ in range(_ATTEMPTS):
@@ -154,11 +202,6 @@ def _place(where: StoreRun) -> dict[str, object]:
         "head": head.hash.hex(),
     }
     return {"turnlog": place}
-
-
-def _same_run(one: StoreRun | None, other: StoreRun | None) -> bool:
-    """Whether two stores, though two objects, write to one run of one file."""
-    return one is not None and other is not None and (one.log.path, one.run) == (other.log.path, other.run)
 
 
 def _check_memory(memory: object, store: MemoryStore | AsyncMemoryStore) -> None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from ..memory.acting import acting_as
 from ..memory.async_shared import AsyncSharedMemory
@@ -18,39 +18,77 @@ from ..memory.shared import SharedMemory
 from ..memory.steps import acarry_out
 from .attempts import Attempt, Outcome, act, act_async, cancelled_itself
 from .bridges import as_asynchronous, as_synchronous, drained, in_thread
+from .checkpoint import AsyncCheckpoint, Checkpoint
+from .gates import ApproveDispatch, ApprovePlan, ApproveRound, Gates
 from .hooks import Hooks
-from .plan import make_plan
 from .progress import TaskEvent, reporting
 from .queue import TaskQueue
+from .record_desk import RecordDesk
 from .result import TeamResult
+from .resuming import Resuming, fresh_run
 from .scheduling import Scheduler
 from .task import Task
 from .team import Team
-from .threads import DEFAULT_PARALLEL, check_run
+from .threads import DEFAULT_PARALLEL, check_desk, check_run
 
-__all__ = ["arun_queue", "arun_tasks"]
+__all__ = ["arestore", "arun_queue", "arun_tasks"]
 
 
 async def arun_tasks(
     team: Team,
     tasks: Iterable[Task],
     *,
+    checkpoint: Checkpoint | AsyncCheckpoint | bool = False,
+    approve_plan: ApprovePlan | None = None,
+    approve_round: ApproveRound | None = None,
+    approve_dispatch: ApproveDispatch | None = None,
     max_parallel: int = DEFAULT_PARALLEL,
     on_event: Callable[[TaskEvent], object] | None = None,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> TeamResult:
     """The twin of `run_tasks`, for asyncio; what is said there holds here.
 
-    The team's store may be of either kind: what is asked of a synchronous one is done in threads. Agents
-    whose `run` is a plain function run in threads too. If this is cancelled, agents that are coroutines are
+    The team's store may be of either kind, and so may the checkpoint's: what is asked of a synchronous one is
+    done in threads. Agents whose `run` is a plain function run in threads too. Gates are called on the loop,
+    and may be coroutine functions. If this is cancelled, agents that are coroutines are
     cancelled, functions are waited for, and nothing more is recorded.
 
     Args:
         sleep: waits before a retry; a coroutine function of seconds.
     """
+    gates = Gates(approve_plan, approve_round, approve_dispatch, awaited=True)
+    desk = _check(team, max_parallel, checkpoint)
+    queue, hooks = fresh_run(team, tasks, desk, gates)
+    return await arun_queue(team, queue, hooks, max_parallel=max_parallel, on_event=on_event, sleep=sleep)
+
+
+async def arestore(
+    team: Team,
+    tasks: Iterable[Task] = (),
+    *,
+    checkpoint: Checkpoint | AsyncCheckpoint | Literal[True] = True,
+    at: str | None = None,
+    restore_memory: bool = False,
+    approve_plan: ApprovePlan | None = None,
+    approve_round: ApproveRound | None = None,
+    approve_dispatch: ApproveDispatch | None = None,
+    max_parallel: int = DEFAULT_PARALLEL,
+    on_event: Callable[[TaskEvent], object] | None = None,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> TeamResult:
+    """The twin of `restore`, for asyncio; what is said there and at `arun_tasks` holds here.
+
+    The history of checkpoints is read at once, on the loop.
+    """
+    gates = Gates(approve_plan, approve_round, approve_dispatch, awaited=True)
+    desk = check_desk(_check(team, max_parallel, checkpoint))
+    queue, hooks = await acarry_out(Resuming(team, tasks, desk, gates, at, restore_memory).run())
+    return await arun_queue(team, queue, hooks, max_parallel=max_parallel, on_event=on_event, sleep=sleep)
+
+
+def _check(team: Team, max_parallel: int, checkpoint: object) -> RecordDesk | None:
     check_run(team, max_parallel)
-    queue = TaskQueue(make_plan(tasks, team.agents))
-    return await arun_queue(team, queue, Hooks(), max_parallel=max_parallel, on_event=on_event, sleep=sleep)
+    return RecordDesk.of(team, checkpoint, asynchronous=True)
 
 
 async def arun_queue(

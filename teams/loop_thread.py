@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -32,8 +32,11 @@ class LoopThread:
         It is cancelled at once if everything was cancelled before.
         """
         # A coroutine as it is: were it wrapped, a task cancelled before its first step would never await it.
-        coroutine = awaitable if inspect.iscoroutine(awaitable) else _awaited(awaitable)
-        future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        return self.begin_call(lambda: awaitable if inspect.iscoroutine(awaitable) else _awaited(awaitable))
+
+    def begin_call(self, make: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+        """`begin` with what `make` returns, which an interrupt just before thus leaves unmade."""
+        future: Future[T] = asyncio.run_coroutine_threadsafe(make(), self._loop)
         self._begun.add(future)
         future.add_done_callback(self._begun.discard)
         # Looked at after it was added: either `cancel` finds it there, or it is seen here. (Not a lock: an

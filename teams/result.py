@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..eventlog.text import read_json
+from .approval_request import ApprovalRequest
 from .errors import PayloadCode
 
 __all__ = ["FINISHED", "Output", "Status", "TaskError", "TaskResult", "TeamResult"]
@@ -36,13 +37,14 @@ class TaskError:
 
     Attributes:
         kind: `"agent"`: the agent raised; `"validation"`: what it returned, or was to be given, cannot be;
-            `"dependency"`: a task it needs was not completed; `"skipped"`: it was not to be begun.
+            `"dependency"`: a task it needs was not completed; `"skipped"`: it was not to be begun;
+            `"checkpoint"`: nothing about the task, but where it stands could not be saved.
         message: what happened.
         code: names the reason where the dependency payload is it.
         cause: the exception; None after a restart.
     """
 
-    kind: Literal["agent", "validation", "dependency", "skipped"]
+    kind: Literal["agent", "validation", "dependency", "skipped", "checkpoint"]
     message: str
     code: PayloadCode | None = None
     cause: BaseException | None = field(default=None, compare=False)
@@ -81,12 +83,15 @@ class TeamResult:
     """What `run_tasks` did.
 
     Attributes:
-        status: `"completed"` if every task is; `"suspended"` if some were kept for later; else `"failed"`.
+        status: `"completed"` if every task is; `"suspended"` if some were kept until somebody has decided;
+            `"rejected"` if some were not to be begun; else `"failed"`.
         tasks: the result of each task by its id, in the order of the plan.
+        pending_approvals: what is to be decided before a suspended run can go on.
     """
 
-    status: Literal["completed", "failed", "suspended"]
+    status: Literal["completed", "failed", "suspended", "rejected"]
     tasks: Mapping[str, TaskResult]
+    pending_approvals: tuple[ApprovalRequest, ...] = ()
 
     @property
     def success(self) -> bool:

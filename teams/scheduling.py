@@ -62,7 +62,9 @@ class Scheduler:
         self._verdict: Verdict = "go"
         self._fatal: Exception | None = None
         self._wave: deque[str] = deque()
-        self._completed: list[str] = []
+        results = self.queue.results.values()
+        self._completed = [result.task_id for result in results if result.status == "completed"]
+        self.hooks.listen(self._announce)
 
     def run(self) -> Steps[TeamResult]:
         """Do every task that can be done.
@@ -83,6 +85,8 @@ class Scheduler:
                 yield from self._guarded(self._settle(outcome))
             elif self._fatal is not None or self._verdict != "go" or self.queue.next_ready() is None:
                 break
+        if self._fatal is None:
+            yield from self._guarded(self.hooks.run_ended(self.queue, self._verdict))
         if self._fatal is not None:
             self._fatal.add_note(f"{self._finished:,} of {len(self.queue.results):,} tasks had ended by then")
             raise self._fatal
@@ -189,12 +193,18 @@ class Scheduler:
         agent, key = attempt.agent.name, result_key(result.task_id)
         store: Any = self.memory.store
         if executes(self.team.store) and keeps_turn(self.team.store):
-            commands: list[Command[Any]] = [
-                Write(*prepare(agent, key, result.output, None, None)),
-                AdvanceTurn(),
-                *self.hooks.recording(self.queue, result),
-            ]
-            yield store.execute(commands, agent=agent, activity=attempt.activity)
+            # The turn first: so the end of turn 3 is between two batches, where three results are there, and
+            # a run that is forked or taken back there goes on with the fourth task.
+            own: list[Command[Any]] = [AdvanceTurn(), Write(*prepare(agent, key, result.output, None, None))]
+            added = yield from self.hooks.recording(self.queue, result)
+            try:
+                yield store.execute([*own, *added], agent=agent, activity=attempt.activity)
+            except (TypeError, ValueError) as error:
+                if not added or isinstance(error, TurnlogError):
+                    raise
+                # Whichever was refused, all of it was: the result is not to be lost for what was added to it.
+                yield store.execute(own, agent=agent, activity=attempt.activity)
+                self.hooks.not_recorded(result, error)
         else:
             yield self.memory.write(agent, key, result.output)
             yield self.memory.advance_turn()
@@ -215,26 +225,31 @@ class Scheduler:
                 self._tell("skipped", result)
 
     def _tell(self, kind: Any, result: TaskResult) -> None:
-        self.tell(
-            TaskEvent(
-                kind,
-                result.task_id,
-                result.assignee,
-                result.attempts,
-                result.error,
-                self._finished,
-                len(self.queue.plan.tasks),
-            )
-        )
+        counts = self._finished, len(self.queue.plan.tasks)
+        self.tell(TaskEvent(kind, result.task_id, result.assignee, result.attempts, result.error, *counts))
+
+    def _announce(
+        self,
+        kind: Any,
+        result: TaskResult | None,
+        *,
+        error: TaskError | None = None,
+        approval: str | None = None,
+    ) -> None:
+        """See `Announce`."""
+        about = ("", "", 0) if result is None else (result.task_id, result.assignee, result.attempts)
+        self.tell(TaskEvent(kind, *about, error, self._finished, len(self.queue.plan.tasks), approval))
 
     def _activity(self, task: Task, number: int) -> str:
         return f"task:{task.id}#{number}-{self.mark}"
 
     def _result(self) -> TeamResult:
-        results = self.queue.results
+        results, pending = self.queue.results, tuple(self.hooks.pending)
+        if self._verdict == "suspend":
+            return TeamResult("suspended", results, pending)
         if all(result.status == "completed" for result in results.values()):
             return TeamResult("completed", results)
-        return TeamResult("suspended" if self._verdict == "suspend" else "failed", results)
+        return TeamResult("rejected" if self._verdict == "skip" else "failed", results)
 
 
 def _error(kind: Literal["agent", "validation"], cause: BaseException) -> TaskError:

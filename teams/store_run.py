@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..eventlog import EventLog
+from ..memory.async_redacting import AsyncRedactingStore
+from ..memory.redacting import RedactingStore
 
-__all__ = ["StoreRun", "store_run"]
+__all__ = ["StoreRun", "same_run", "store_run"]
 
 
 class StoreRun(NamedTuple):
@@ -24,6 +26,16 @@ class StoreRun(NamedTuple):
 
 
 def store_run(store: object) -> StoreRun | None:
-    """The run that `store` writes to, if it says so by `log` and `run`, as the stores on a log do."""
+    """The run that `store` writes to, if it says so by `log` and `run`, as the stores on a log do.
+
+    A store that redacts writes to the run of the store it is around.
+    """
+    while isinstance(store, RedactingStore | AsyncRedactingStore):
+        store = store.inner
     log, run = getattr(store, "log", None), getattr(store, "run", None)
     return StoreRun(log, run) if isinstance(log, EventLog) and isinstance(run, str) else None
+
+
+def same_run(one: StoreRun | None, other: StoreRun | None) -> bool:
+    """Whether two stores, though two objects, write to one run of one file."""
+    return one is not None and other is not None and (one.log.path, one.run) == (other.log.path, other.run)

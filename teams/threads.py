@@ -10,18 +10,21 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from ..memory.acting import acting_as
 from ..memory.async_shared import AsyncSharedMemory
 from ..memory.shared import SharedMemory
 from ..memory.steps import carry_out
 from .attempts import Attempt, Outcome, act, act_async, cancelled_itself
+from .checkpoint import Checkpoint
+from .gates import ApproveDispatch, ApprovePlan, ApproveRound, Gates
 from .hooks import Hooks
-from .plan import make_plan
 from .progress import TaskEvent, reporting
 from .queue import TaskQueue
+from .record_desk import RecordDesk
 from .result import TeamResult
+from .resuming import Resuming, fresh_run
 from .scheduling import Scheduler
 from .task import Task
 from .team import Team
@@ -29,7 +32,7 @@ from .team import Team
 if TYPE_CHECKING:
     from .loop_thread import LoopThread
 
-__all__ = ["DEFAULT_PARALLEL", "check_run", "run_queue", "run_tasks"]
+__all__ = ["DEFAULT_PARALLEL", "check_desk", "check_run", "restore", "run_queue", "run_tasks"]
 
 DEFAULT_PARALLEL = 5
 
@@ -38,6 +41,10 @@ def run_tasks(
     team: Team,
     tasks: Iterable[Task],
     *,
+    checkpoint: Checkpoint | bool = False,
+    approve_plan: ApprovePlan | None = None,
+    approve_round: ApproveRound | None = None,
+    approve_dispatch: ApproveDispatch | None = None,
     max_parallel: int = DEFAULT_PARALLEL,
     on_event: Callable[[TaskEvent], object] | None = None,
     sleep: Callable[[float], object] | None = None,
@@ -59,6 +66,17 @@ def run_tasks(
     Args:
         team: its store must be synchronous.
         tasks: what is to be done; none is fine.
+        checkpoint: where to keep, after each completed task, how far the run is, so that `restore` can go on
+            from there: a `Checkpoint`; or True for the team's own store. On a log that is the transaction of
+            the result. A checkpoint that cannot be saved is an event, or without `on_event` a warning, and
+            nothing else: the run goes on.
+        approve_plan: is called with all tasks before any is begun. True: go on; False: skip what was not
+            begun; `Suspend(reason)`: stop here until a reviewer has decided (see `ApprovalLedger`). Then what
+            is under way is finished, and `restore` goes on; it needs a checkpoint in a store that can compare
+            and set.
+        approve_round: the same between rounds, with the results of the last and the tasks of the next. With
+            it a round must end before the next begins.
+        approve_dispatch: the same before each task.
         max_parallel: at most so many at once; at least 1.
         on_event: is called with every `TaskEvent`, never by two threads at once. Without it, progress is
             shown on standard error if that is a terminal.
@@ -69,15 +87,64 @@ def run_tasks(
 
     Raises:
         BadPlan: the tasks make no plan; nothing was begun.
-        TypeError, ValueError: an argument that cannot be.
+        TypeError, ValueError: an argument that cannot be, or a gate that answered with something else.
+        DurableApprovalError: a gate suspends, but nobody could be asked; nothing more was begun.
         TurnlogError: what the store raised, when a result could not be written or memory not be read; by then
             all that was under way has ended.
     """
-    check_run(team, max_parallel)
-    if isinstance(team.memory, AsyncSharedMemory):
-        raise TypeError(f"{type(team.store).__name__} has coroutines; use arun_tasks with this team")
-    queue = TaskQueue(make_plan(tasks, team.agents))
-    return run_queue(team, queue, Hooks(), max_parallel=max_parallel, on_event=on_event, sleep=sleep)
+    gates = Gates(approve_plan, approve_round, approve_dispatch)
+    desk = _check(team, max_parallel, checkpoint)
+    queue, hooks = fresh_run(team, tasks, desk, gates)
+    return run_queue(team, queue, hooks, max_parallel=max_parallel, on_event=on_event, sleep=sleep)
+
+
+def restore(
+    team: Team,
+    tasks: Iterable[Task] = (),
+    *,
+    checkpoint: Checkpoint | Literal[True] = True,
+    at: str | None = None,
+    restore_memory: bool = False,
+    approve_plan: ApprovePlan | None = None,
+    approve_round: ApproveRound | None = None,
+    approve_dispatch: ApproveDispatch | None = None,
+    max_parallel: int = DEFAULT_PARALLEL,
+    on_event: Callable[[TaskEvent], object] | None = None,
+    sleep: Callable[[float], object] | None = None,
+) -> TeamResult:
+    """Go on with a run from its checkpoint; without one, begin it with `tasks`.
+
+    What is completed, failed or skipped in the checkpoint stays so; what was under way begins anew. A result
+    that was changed in memory since counts as it is there. A fork goes on from its parent's checkpoint, as a
+    run of its own, and asks its gates anew.
+
+    If the memory is kept elsewhere, the checkpoint holds it, and it is put back. Else it stays as it is.
+
+    While an approval is undecided, the result is `suspended` and nothing is done; if one was rejected, what
+    is left is skipped. Give the same gates as to `run_tasks`: what is approved is not asked again, what comes
+    after it is.
+
+    Args:
+        team: has every agent that the tasks name; its store must be synchronous.
+        tasks: what to do if there is no checkpoint; otherwise they are not looked at.
+        checkpoint: as it was given to `run_tasks`.
+        at: go on from the newest checkpoint at or before this point of the run (see
+            `turnlog.replay.address`); None for the one that is kept now. Needs checkpoints on a log.
+        restore_memory: take memory on a log back to exactly what it was at the checkpoint.
+
+    Raises:
+        BadCheckpoint: what is kept is no checkpoint, or cannot be gone on from; says where and why.
+        BadPlan: an agent is missing.
+        BadAddress, NotFound: the run never was at `at`.
+        DurableApprovalError: the approvals kept are not those of the checkpoint.
+        TypeError, ValueError: an argument that cannot be. With all of these nothing was changed or begun.
+        TurnlogError: as `run_tasks`.
+    """
+    gates = Gates(approve_plan, approve_round, approve_dispatch)
+    desk = check_desk(_check(team, max_parallel, checkpoint))
+    resuming = Resuming(team, tasks, desk, gates, at, restore_memory)
+    queue, hooks = carry_out(resuming.run())
+    return run_queue(team, queue, hooks, max_parallel=max_parallel, on_event=on_event, sleep=sleep)
 
 
 def run_queue(
@@ -99,6 +166,24 @@ def run_queue(
     ):
         scheduler = Scheduler(team, queue, memory, attempts, max_parallel, hooks, tell, mark)
         return carry_out(scheduler.run())
+
+
+def _check(team: Team, max_parallel: int, checkpoint: object) -> RecordDesk | None:
+    check_run(team, max_parallel)
+    if isinstance(team.memory, AsyncSharedMemory):
+        raise TypeError(f"{type(team.store).__name__} has coroutines; use arun_tasks with this team")
+    return RecordDesk.of(team, checkpoint, asynchronous=False)
+
+
+def check_desk(desk: RecordDesk | None) -> RecordDesk:
+    """Refuse to restore from nowhere.
+
+    Raises:
+        TypeError: there is no checkpoint to go on from.
+    """
+    if desk is None:
+        raise TypeError("there is nothing to restore from without a checkpoint; use run_tasks")
+    return desk
 
 
 def check_run(team: object, max_parallel: object) -> None:
@@ -149,7 +234,7 @@ class _ThreadAttempts:
         """See `Attempts.start`."""
         context = contextvars.copy_context()
         if attempt.agent.is_async:
-            context.run(self._on_loop().begin, self._make_async(attempt))
+            context.run(self._on_loop().begin_call, lambda: self._make_async(attempt))
         else:
             self._pool.submit(context.run, self._make, attempt)
 

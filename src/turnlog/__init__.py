@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         BadPlan,
         Checkpoint,
         DurableApprovalError,
+        Suspend,
         Task,
         TaskContext,
         TaskError,
@@ -72,7 +73,9 @@ if TYPE_CHECKING:
         TaskResult,
         Team,
         TeamResult,
+        arestore,
         arun_tasks,
+        restore,
         run_tasks,
     )
 else:
@@ -147,6 +150,7 @@ __all__ = [
     "SharedEntry",
     "SharedMemory",
     "StorageError",
+    "Suspend",
     "Task",
     "TaskContext",
     "TaskError",
@@ -159,8 +163,10 @@ __all__ = [
     "TurnlogError",
     "Write",
     "acting_as",
+    "arestore",
     "arun_tasks",
     "open",
     "redact",
+    "restore",
     "run_tasks",
 ]

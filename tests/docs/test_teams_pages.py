@@ -34,10 +34,15 @@ def run(folder: Path, *arguments: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_print_what_the_page_says(tmp_path: Path, page: str) -> None:
-    """The program in an empty folder, then each command on the file it left."""
-    (_, code), (_, printed), (_, session) = blocks(page)
-    assert [language for language, _ in blocks(page)] == ["python", "text", "console"]
-    assert run(tmp_path, "-c", code) == printed
-    command, *shown = session.splitlines()
-    words = command.removeprefix("$ turnlog ").split()
-    assert shape(run(tmp_path, "-m", "turnlog", *words)) == shape("\n".join(shown))
+    """Each program in turn, in one folder that is empty at first, and each command on the files they left."""
+    left = blocks(page)
+    while left:
+        (language, text), *left = left
+        if language == "python":
+            (printing, printed), *left = left
+            assert (printing, run(tmp_path, "-c", text)) == ("text", printed)
+        else:
+            assert language == "console"
+            command, *shown = text.splitlines()
+            words = command.removeprefix("$ turnlog ").split()
+            assert shape(run(tmp_path, "-m", "turnlog", *words)) == shape("\n".join(shown))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -513,7 +514,9 @@ class MemoryMachine(RuleBasedStateMachine):
         draft = self.draft(run)
         past = draft.before[revision]
         draft.restore(past, by)
-        recorded = self.timeline(run, which).restore(**where, by=by, reason="as it was")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "run .* the checkpoint at ", UserWarning)
+            recorded = self.timeline(run, which).restore(**where, by=by, reason="as it was")
         assert (recorded.position, recorded.turn) == (self.position + 1, past.turn)
         self.commit(run, draft)
 

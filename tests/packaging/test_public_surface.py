@@ -63,6 +63,7 @@ PUBLIC = [
     "SharedEntry",
     "SharedMemory",
     "StorageError",
+    "Suspend",
     "Task",
     "TaskContext",
     "TaskError",
@@ -75,9 +76,11 @@ PUBLIC = [
     "TurnlogError",
     "Write",
     "acting_as",
+    "arestore",
     "arun_tasks",
     "open",
     "redact",
+    "restore",
     "run_tasks",
 ]
 """Every public name of `turnlog`, sorted. A change here belongs into CHANGELOG.md."""

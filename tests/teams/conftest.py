@@ -25,7 +25,9 @@ from turnlog import (
     Task,
     Team,
     TeamResult,
+    arestore,
     arun_tasks,
+    restore,
     run_tasks,
 )
 from turnlog._command_line import turnlog as command_line
@@ -175,11 +177,12 @@ class FailingStore(PlainStore):
 class Way:
     """One way to run a team's tasks: in threads, or on a loop with a store of either kind."""
 
-    def __init__(self, name: str, log: turnlog.EventLog) -> None:
+    def __init__(self, name: str, log: turnlog.EventLog, run: str = "main") -> None:
         self.name = name
         self.log = log
+        self.run_name = run
         self.in_threads = name == "threads"
-        self.store: Any = AsyncEventSourcedStore(log) if "async" in name else EventSourcedStore(log)
+        self.store: Any = AsyncEventSourcedStore(log, run) if "async" in name else EventSourcedStore(log, run)
         self.plain = FailingStore()
         self.plain_store: Any = AsyncPlainStore(self.plain) if "async" in name else self.plain
 
@@ -191,17 +194,29 @@ class Way:
         """The result of the tasks; `sleep` is a plain function of seconds."""
         return self._called(run_tasks, arun_tasks, team, tasks, **named)
 
+    def restore(self, team: Team, *given: Any, **named: Any) -> TeamResult:
+        """The result of a run that goes on."""
+        return self._called(restore, arestore, team, *given, **named)
+
+    def on(self, run: str) -> Way:
+        """The same way, on another run."""
+        return Way(self.name, self.log, run)
+
+    def checkpoint(self, **named: Any) -> Any:
+        """A checkpoint on the log."""
+        return (AsyncCheckpoint if "async" in self.name else Checkpoint)(self.store, **named)
+
     def run_queue(self, team: Team, queue: TaskQueue, hooks: Hooks, **named: Any) -> TeamResult:
         """The result of what a queue has left."""
         return self._called(run_queue, arun_queue, team, queue, hooks, **named)
 
     def entries(self) -> dict[str, str]:
         """What the run holds: values by key."""
-        return {entry.key: entry.value for entry in EventSourcedStore(self.log).list()}
+        return {entry.key: entry.value for entry in EventSourcedStore(self.log, self.run_name).list()}
 
     def turn(self) -> int:
         """The run's turn."""
-        return EventSourcedStore(self.log).get_turn()
+        return EventSourcedStore(self.log, self.run_name).get_turn()
 
     def events(self) -> list[tuple[str, int, str | None, str | None, str | None]]:
         """Type, turn, agent, activity and key of each event."""

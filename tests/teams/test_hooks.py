@@ -56,7 +56,8 @@ class Told(Hooks):
 class Saves(Hooks):
     """Keeps the state of the queue in memory, in the batch of each result."""
 
-    def recording(self, queue: TaskQueue, result: Any) -> Sequence[Any]:
+    def recording(self, queue: TaskQueue, result: Any) -> Steps[Sequence[Any]]:
+        yield from ()
         return [Write(STATE, json.dumps(queue.to_data(finished=result)))]
 
 
@@ -73,7 +74,7 @@ def test_each_step_is_told_in_its_order(way: Way) -> None:
     assert hooks.asked == ["plan", "task a", "completed a", "task b", "completed b"]
 
 
-@pytest.mark.parametrize(("answer", "status"), [("skip", "failed"), ("suspend", "suspended")])
+@pytest.mark.parametrize(("answer", "status"), [("skip", "rejected"), ("suspend", "suspended")])
 @pytest.mark.parametrize("at", ["plan", "b", "b,c->d"])
 def test_a_run_can_be_ended_or_suspended(way: Way, answer: Any, status: str, at: str) -> None:
     """J12, J15: what was done stays; the rest is skipped, or kept as it is."""

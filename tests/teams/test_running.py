@@ -23,6 +23,7 @@ from turnlog import (
     StorageError,
     Task,
     Team,
+    Timeline,
     arun_tasks,
     run_tasks,
 )
@@ -57,9 +58,10 @@ def test_a_completed_task_writes_its_result_and_advances_the_turn(
 def test_result_and_turn_are_one_batch(way: Way) -> None:
     """Semantics 3.2: no state of the log has one without the other."""
     way.run(way.team(Agent("ann", says("found"))), [Task("a", "find", "ann")])
-    (written, advanced) = list(way.log.read())
-    assert (type(written.event).__name__, type(advanced.event).__name__) == ("EntryWritten", "TurnAdvanced")
-    assert [each.turn for each in (written, advanced)] == [0, 1]
+    (advanced, written) = list(way.log.read())
+    assert (type(advanced.event).__name__, type(written.event).__name__) == ("TurnAdvanced", "EntryWritten")
+    assert [each.turn for each in (advanced, written)] == [1, 1]
+    assert "ann/task:a:result" not in Timeline(way.log, "main").state(turn=0)
     with way.log.reading() as db:
         offsets = db.execute("select batch from events order by position").fetchall()
     assert [row[0] for row in offsets] == [0, 1]
@@ -167,8 +169,8 @@ def test_each_attempt_is_an_activity_named_on_all_it_causes(way: Way, kind: str)
         ("EntryWritten", 0, "ann", first, "loose"),
         ("EntryWritten", 0, "ann", second, "ann/note"),
         ("EntryWritten", 0, "ann", second, "loose"),
-        ("EntryWritten", 0, "ann", second, "ann/task:a:result"),
         ("TurnAdvanced", 1, "ann", second, None),
+        ("EntryWritten", 1, "ann", second, "ann/task:a:result"),
     ]
 
 

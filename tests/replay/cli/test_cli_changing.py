@@ -46,7 +46,16 @@ def test_a_restore_says_how_to_undo_it(cli: Cli, team: Path) -> None:
 def test_restore_as_json(cli: Cli, team: Path) -> None:
     """The same facts as one object."""
     assert cli("restore", team, "--at", "@3", "--json").records == [
-        {"run": "main", "turn": 0, "position": 11, "to": "@3", "put_back": 2, "removed": 1, "undo": "@10"}
+        {
+            "run": "main",
+            "turn": 0,
+            "position": 11,
+            "to": "@3",
+            "put_back": 2,
+            "removed": 1,
+            "undo": "@10",
+            "warnings": [],
+        }
     ]
 
 

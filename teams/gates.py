@@ -1,0 +1,65 @@
+"""Gates: where a run asks whether it may go on, and how it says that somebody has to look first."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from .result import TaskResult
+from .task import Task
+
+__all__ = ["ApproveDispatch", "ApprovePlan", "ApproveRound", "Gates", "Suspend"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """What a gate returns to have a reviewer decide: the run stops there until that has been done.
+
+    Attributes:
+        reason: why, for the reviewer.
+
+    Raises:
+        TypeError: a reason that is no text.
+    """
+
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the type."""
+        if self.reason is not None and type(self.reason) is not str:
+            raise TypeError(f"reason must be a str or None, not {type(self.reason).__name__}")
+
+
+Answer = bool | Suspend
+ApprovePlan = Callable[[Sequence[Task]], Answer | Awaitable[Answer]]
+ApproveRound = Callable[[Sequence[TaskResult], Sequence[Task]], Answer | Awaitable[Answer]]
+ApproveDispatch = Callable[[Task], Answer | Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """The gates of a run; None where nobody is asked.
+
+    Attributes:
+        plan: before anything is begun, with all tasks.
+        round: between two rounds, with what the last one completed and what the next would begin.
+        dispatch: before each task.
+        awaited: whether answers are awaited.
+
+    Raises:
+        TypeError: a gate that cannot be called, or a coroutine function where nothing is awaited.
+    """
+
+    plan: ApprovePlan | None = None
+    round: ApproveRound | None = None
+    dispatch: ApproveDispatch | None = None
+    awaited: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be asked."""
+        for name, gate in (("plan", self.plan), ("round", self.round), ("dispatch", self.dispatch)):
+            if gate is not None and not callable(gate):
+                raise TypeError(f"approve_{name} must be a function or None, not {type(gate).__name__}")
+            if gate is not None and not self.awaited and inspect.iscoroutinefunction(gate):
+                raise TypeError(f"approve_{name} is a coroutine function; use arun_tasks or arestore")
