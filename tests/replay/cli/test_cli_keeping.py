@@ -178,7 +178,7 @@ def test_sigterm_leaves_no_partial_file(process: Start, team: Path, tmp_path: Pa
     waiting.stdin.write(b'{"kind":"turnlog-export","version":1}\n')
     waiting.stdin.flush()
     deadline = time.monotonic() + 20
-    while not list(tmp_path.glob("copy.db.*.partial-wal")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob("copy.db.partial-*-wal")) and time.monotonic() < deadline:
         time.sleep(0.01)  # until it has begun
     waiting.send_signal(signal.SIGTERM)
     assert (waiting.wait(20), waiting.stderr.read()) == (143, b"")
