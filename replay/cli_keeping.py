@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .cli_options import asking, database_argument, exact_text, json_option, reading, run_option, writing
+from .cli_options import any_run_option, asking, database_argument, exact_text, json_option, reading, writing
 from .cli_output import Screen
 from .cli_progress import progress
 from .cli_text import counted
@@ -80,7 +80,7 @@ def rebuild(db: str, projection: str | None, as_json: bool) -> None:
 
 @click.command(short_help="Delete the entries that have expired.")
 @database_argument
-@run_option
+@any_run_option
 @click.option("--as", "who", metavar="WHO", callback=exact_text, help="Who asks, for the history.")
 @json_option
 def sweep(db: str, run: str | None, who: str | None, as_json: bool) -> None:
