@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..eventlog import EventLog
+from ..memory.async_redacting import AsyncRedactingStore
+from ..memory.redacting import RedactingStore
 
 __all__ = ["StoreRun", "store_run"]
 
@@ -24,6 +26,12 @@ class StoreRun(NamedTuple):
 
 
 def store_run(store: object) -> StoreRun | None:
-    """The run that `store` writes to, if it says so by `log` and `run`, as the stores on a log do."""
+    """The run that `store` writes to, if it says so by `log` and `run`, as the stores on a log do.
+
+    A redacting store writes where the store within it does. Other stores around stores are taken at their word:
+    what is called `inner` there need not be where they write.
+    """
+    while isinstance(store, RedactingStore | AsyncRedactingStore):
+        store = store.inner
     log, run = getattr(store, "log", None), getattr(store, "run", None)
     return StoreRun(log, run) if isinstance(log, EventLog) and isinstance(run, str) else None
