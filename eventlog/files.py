@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from glob import escape
@@ -25,15 +24,15 @@ def own_file(path: str | os.PathLike[str]) -> Path:
 
 
 def companions(file: Path) -> list[Path]:
-    """What SQLite keeps, or would, beside `file`; they must not be opened but by SQLite."""
+    """What SQLite keeps, or would, beside `file`, the WAL first; only SQLite may open them."""
     return [file.with_name(file.name + ending) for ending in _ENDINGS]
 
 
 def belongs_to(path: Path, log: str | os.PathLike[str]) -> bool:
     """Whether `path` is a file of the log at `log`, by whatever name, or would become one if it were made."""
-    file = own_file(log)
+    file, place = own_file(log), os.path.realpath(path)
     for own in (file, *companions(file)):
-        if own_file(path) == own:
+        if place == str(own):
             return True
         with suppress(OSError):
             if path.samefile(own):
@@ -52,7 +51,7 @@ def draft_for(target: Path) -> Generator[Path]:
     Raises:
         StorageError: it cannot be made.
     """
-    draft = target.with_name(f"{target.name}.partial-{os.getpid()}-{secrets.token_hex(8)}")
+    draft = target.with_name(f"{target.name}.partial-{os.getpid()}-{os.urandom(8).hex()}")
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except OSError as error:
