@@ -130,6 +130,7 @@ be there more than once, with what tells the cases apart behind a comma."""
 
 READERS: dict[str, set[str]] = {
     "EventLog": {
+        "busy_timeout_s",
         "close",
         "durability",
         "flushes_itself",
