@@ -119,6 +119,11 @@ class EventLog:
         return str(self._database.path)
 
     @property
+    def busy_timeout_s(self) -> float:
+        """Seconds to wait for what somebody else holds before `Busy`."""
+        return self._database.busy_timeout_s
+
+    @property
     def read_only(self) -> bool:
         """Whether the log was opened to be read only."""
         return self._database.read_only

@@ -48,8 +48,8 @@ class FileStore:
     Raises:
         Busy: it is open in another store.
         Corrupt: it is not JSON, or an entry in it is malformed. It is left as it is.
-        TooNew, NotOurs: it is of a later version; it is some other JSON.
-        StorageError: the system refuses, or it is no ordinary file.
+        TooNew, NotOurs: it is of a later version; it is some other JSON, or `<path>.lock` some other file.
+        StorageError: the system refuses, or one of the two is no ordinary file.
         TypeError, ValueError: a path that is no str or path object, or an empty one.
     """
 

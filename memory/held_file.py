@@ -3,28 +3,36 @@
 Held is the file `<path>.lock` beside it, with `flock`: the lock belongs to the open file, not to the name of
 a process, so the system lets go of it when the holder ends, however it ends. (The file itself cannot carry
 the lock, since each write puts another file in its place.) It is left lying, because removing it would let
-two hold two files of one name. A child of `fork` shares the open file and would keep the lock alive after its
-parent: it closes its copy at once, and its copy of the object refuses to work.
+two hold two files of one name. A file of that name which holds anything but the number of a process is
+somebody else's, and is left alone. A child of `fork` shares the open file and would keep the lock alive after
+its parent: it closes its copy at once, and its copy of the object refuses to work.
 """
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import os
+import re
 import stat
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakSet
 
-from ..eventlog import Busy, Closed, FileChanged, OutcomeUnknown, StorageError
+from ..eventlog import Busy, Closed, FileChanged, NotOurs, StorageError
+from ..eventlog.files import flush_folder
 
 __all__ = ["HeldFile"]
 
+_LOCK = re.compile(rb"\d{0,20}\n?")
+"""What a lock file holds: the process that has it, or had it last; nothing, where one was cut off."""
+
 _held: WeakSet[HeldFile] = WeakSet()
+# Around the opening of a lock file until it is in `_held`. A fork takes it, so that its child knows them all.
+_opening = threading.RLock()
 
 
 class HeldFile:
@@ -34,7 +42,8 @@ class HeldFile:
 
     Raises:
         Busy: another object, here or in another process, holds it.
-        StorageError: the system refuses, or the path is not that of an ordinary file.
+        NotOurs: the file `<path>.lock` is somebody else's.
+        StorageError: the system refuses, or one of the two is not an ordinary file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,19 +55,47 @@ class HeldFile:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and not path.is_file():
                 raise StorageError(f"{path} is not an ordinary file")
-            self._lock = _taken(path.with_name(f"{path.name}.lock"), path)
+            self._take(path.with_name(f"{path.name}.lock"))
         except OSError as error:
+            self.close()
             raise self._failure("opened", error) from error
-        _held.add(self)
+        except BaseException:
+            self.close()
+            raise
 
     def __del__(self) -> None:
         """Let go."""
         self.close()
 
+    def _take(self, path: Path) -> None:
+        """Hold the lock file at `path`. It is known to forks before it is locked."""
+        if path.is_symlink():
+            raise StorageError(f"{path} is not an ordinary file")
+        with _opening:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            self._lock = lock = os.open(path, flags, 0o600)
+            _held.add(self)
+        _check_lock(lock, path)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            raise Busy(
+                f"{self.path} is open in another store (process {holder}), and two would overwrite each "
+                "other's entries; close that one, share it, or keep the memory in a log (EventSourcedStore)"
+            ) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+
     def close(self) -> None:
         """Let go of the file; again has no effect."""
         lock, self._lock = getattr(self, "_lock", None), None
-        if lock is not None:
+        if lock is None:
+            return
+        try:
+            if self._owner == os.getpid():
+                fcntl.flock(lock, fcntl.LOCK_UN)  # at once, even where a child has not closed its copy yet
+        finally:
             os.close(lock)
 
     def is_usable(self) -> bool:
@@ -123,7 +160,7 @@ class HeldFile:
             if not done:
                 with suppress(OSError):
                     draft.unlink()
-        self._flush_folder()
+        flush_folder(self.path)
 
     def _mode(self) -> int:
         with suppress(FileNotFoundError):
@@ -144,19 +181,6 @@ class HeldFile:
                 f"{self.path} was changed by another program since it was read here; nothing was written. "
                 "Open it again to go on from what it holds now"
             )
-
-    def _flush_folder(self) -> None:
-        try:
-            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that cannot flush a folder
-                raise OutcomeUnknown(
-                    f"{self.path} was written, but its folder could not be flushed: {error.strerror}"
-                ) from error
 
     def _failure(self, what: str, error: OSError) -> StorageError:
         return StorageError(f"{self.path} could not be {what}: {error.strerror or error}")
@@ -204,29 +228,34 @@ def _written(draft: Path, content: bytes, mode: int) -> _Seen:
         return _Seen(_Identity.of(os.fstat(file.fileno())), hashlib.sha256(content).digest())
 
 
-def _taken(lock_path: Path, path: Path) -> int:
-    """The open, locked file at `lock_path`."""
-    lock = os.open(lock_path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-    except BlockingIOError:
-        holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
-        os.close(lock)
-        raise Busy(
-            f"{path} is open in another store (process {holder}), and two would overwrite each other's "
-            "entries; close that one, share it, or keep the memory in a log (EventSourcedStore)"
-        ) from None
-    except BaseException:
-        os.close(lock)
-        raise
-    return lock
+def _check_lock(lock: int, path: Path) -> None:
+    """Refuse to write into what is somebody else's.
+
+    Raises:
+        StorageError, NotOurs: it is no ordinary file; it holds something else than such a lock.
+    """
+    if not stat.S_ISREG(os.fstat(lock).st_mode):
+        raise StorageError(f"{path} is not an ordinary file")
+    content = os.pread(lock, 40, 0).strip(
+        b"\0"
+    )  # a power cut can leave a file that has its size, and no more
+    if not _LOCK.fullmatch(content):
+        raise NotOurs(
+            f"{path} holds something else than the lock of a store, and was left untouched; "
+            "choose another name for the store"
+        )
 
 
-def _let_go_in_child() -> None:
+def _in_parent() -> None:
+    with suppress(RuntimeError):  # Ctrl-C may have ended the taking
+        _opening.release()
+
+
+def _in_child() -> None:
+    global _opening
+    _opening = threading.RLock()
     for file in _held:
         file.close()
 
 
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(before=lambda: _opening.acquire(), after_in_parent=_in_parent, after_in_child=_in_child)

@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
-from ..eventlog import BadAnchor, EventLog, StorageError
+from ..eventlog import BadAnchor, Busy, EventLog, StorageError
 from ..eventlog.driver import Connection
+from ..eventlog.files import belongs_to, companions, flush_folder, own_file
 from ..eventlog.text import read_text
 from .anchors import Anchor, AnchoredHead, Standing, contradictions, last_anchor, line_of
 
 __all__ = ["anchor", "read_anchor", "standing"]
 
-_COMPANIONS = ("", "-wal", "-shm", "-journal")
 _HEADS = """
 select runs.uid, names.text, events.revision, events.hash
 from runs join names on names.id = runs.name
@@ -57,10 +57,14 @@ def anchor(
         BadAnchor: the file was damaged, or the log is not one that went on from its last line; nothing was
             appended.
         StorageError: the file cannot be read or written, or belongs to the log itself.
+        Busy: somebody else held the file, or the log, for longer than the log's `busy_timeout_s`.
+        OutcomeUnknown: the file was made, but whether a power cut would spare its name cannot be told.
     """
-    target = Path(path).absolute()
-    _refuse_the_log(log, target)
-    with _open_alone(target, os.O_RDWR | os.O_CREAT | os.O_APPEND, fcntl.LOCK_EX) as file:
+    target = Path(os.path.realpath(path))
+    if belongs_to(target, log.path):  # opening and closing it would let go of SQLite's locks on it
+        raise StorageError(f"{target} belongs to the log itself; keep the anchor in another file")
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+    with _held(target, flags, fcntl.LOCK_EX, log.busy_timeout_s) as file:
         newest, previous = last_anchor(_content(file), str(target))
         when = datetime.fromtimestamp(clock_s(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         with log.reading() as db:
@@ -76,15 +80,16 @@ def anchor(
     return made
 
 
-def read_anchor(path: str | os.PathLike[str]) -> Anchor:
+def read_anchor(path: str | os.PathLike[str], *, busy_timeout_s: float = 5.0) -> Anchor:
     """The last line of an anchor file, all its lines having been checked.
 
     Raises:
         BadAnchor: the file was damaged, cut off, or is empty.
+        Busy: somebody else held it for longer than `busy_timeout_s`.
         StorageError: it cannot be read.
     """
     target = Path(path).absolute()
-    with _open_alone(target, os.O_RDONLY, fcntl.LOCK_SH) as file:
+    with _held(target, os.O_RDONLY, fcntl.LOCK_SH, busy_timeout_s) as file:
         newest, _ = last_anchor(_content(file), str(target))
     if newest is None:
         raise BadAnchor(f"{target} is empty: there is no anchor in it")
@@ -123,18 +128,10 @@ def _refuse_what_contradicts(newest: Anchor, db: Connection, what: str) -> None:
         raise BadAnchor(f"{what} contradicts it: {wrong}")
 
 
-def _refuse_the_log(log: EventLog, target: Path) -> None:
-    """Opening and closing a file of the log would let go of SQLite's locks on it."""
-    for ending in _COMPANIONS:
-        with suppress(OSError):
-            if target.samefile(os.path.realpath(log.path) + ending):
-                raise StorageError(f"{target} belongs to the log itself; keep the anchor in another file")
-
-
 def _flush(log: EventLog) -> None:
     """Let what was just read survive a power cut: a reader may see a commit a moment before it is flushed."""
     with suppress(FileNotFoundError):  # the WAL goes only when all of it is in the file, and flushed
-        wal = os.open(f"{os.path.realpath(log.path)}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        wal = os.open(companions(own_file(log.path))[0], os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(wal)
         finally:
@@ -142,19 +139,58 @@ def _flush(log: EventLog) -> None:
 
 
 @contextmanager
-def _open_alone(target: Path, flags: int, lock: int) -> Generator[int]:
-    """The file, nobody else adding to it meanwhile."""
+def _held(target: Path, flags: int, lock: int, busy_timeout_s: float) -> Generator[int]:
+    """The file, nobody else adding to it meanwhile; one that was made for this goes again if it fails."""
     try:
-        file = os.open(target, flags | os.O_CLOEXEC, 0o600)
+        file, made = _locked(target, flags, lock, busy_timeout_s)
         try:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise StorageError(f"{target} is not a file; an anchor is kept in one")
-            fcntl.flock(file, lock)
             yield file
+        except BaseException:
+            if made and os.fstat(file).st_size == 0:
+                target.unlink(missing_ok=True)
+            raise
         finally:
             os.close(file)
     except OSError as error:
         raise StorageError(f"{target}: {error.strerror or error}") from error
+
+
+def _locked(target: Path, flags: int, lock: int, busy_timeout_s: float) -> tuple[int, bool]:
+    """The file, open and locked, and whether it was made."""
+    deadline = time.monotonic() + busy_timeout_s
+    while True:
+        file, made = _opened(target, flags)
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise StorageError(f"{target} is not a file; an anchor is kept in one")
+            while not _is_taken(file, lock):
+                if time.monotonic() > deadline:
+                    raise Busy(
+                        f"{target}: somebody else held it for more than {busy_timeout_s:g} s; try again"
+                    )
+                time.sleep(0.005)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(target.stat(), os.fstat(file)):
+                    return file, made
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)  # whoever had it has removed it, since nothing was written
+
+
+def _opened(target: Path, flags: int) -> tuple[int, bool]:
+    flags |= os.O_NONBLOCK | os.O_CLOEXEC  # nobody may ever come to the other end of a named pipe
+    if flags & os.O_CREAT:
+        with suppress(FileExistsError):
+            return os.open(target, flags | os.O_EXCL, 0o600), True
+    return os.open(target, flags, 0o600), False
+
+
+def _is_taken(file: int, lock: int) -> bool:
+    with suppress(BlockingIOError):
+        fcntl.flock(file, lock | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 def _content(file: int) -> bytes:
@@ -175,8 +211,4 @@ def _append(file: int, line: bytes, target: Path) -> None:
         os.ftruncate(file, before)
         raise
     if before == 0:
-        folder = os.open(target.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        flush_folder(target)

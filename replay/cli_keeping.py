@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .cli_options import asking, database_argument, exact_text, json_option, reading, run_option, writing
+from .cli_options import any_run_option, asking, database_argument, exact_text, json_option, reading, writing
 from .cli_output import Screen
 from .cli_progress import progress
 from .cli_text import counted
@@ -22,12 +22,14 @@ def backup(db: str, out: Path, as_json: bool) -> None:
     """Copy the log to OUT, which must not exist, as it is at this moment; others go on reading and writing.
 
     OUT appears, private (0600) and flushed, only once it is whole and has been verified against the log. An
-    interrupted backup leaves no OUT; after a kill -9 there may be an OUT.partial, which the next replaces.
+    interrupted backup leaves no OUT; after a kill -9 there may be an OUT.partial-PROCESS-RANDOM, which is
+    named by the next backup to OUT, and not removed, since it could be that of a backup under way.
     Never copy a log that is in use with cp: what is in its -wal file would be missing.
 
     \b
     turnlog backup team.db team-monday.db
     """
+    from ..eventlog.files import drafts_of
     from .backups import backup as copy
 
     screen = Screen(as_json=as_json)
@@ -36,6 +38,10 @@ def backup(db: str, out: Path, as_json: bool) -> None:
             (pages,) = connection.execute("pragma page_count").fetchone()
         with progress("backing up", pages) as done:
             found = copy(log, out, progress=None if done is None else lambda copied, _: done(copied))
+    for left in drafts_of(out):
+        click.echo(
+            f"warning: {left} is the draft of a copy; if no backup is under way there, remove it", err=True
+        )
     if as_json:
         heads = [
             {"run": head.run, "uid": head.uid, "revision": head.revision, "hash": head.hash.hex()}
@@ -74,7 +80,7 @@ def rebuild(db: str, projection: str | None, as_json: bool) -> None:
 
 @click.command(short_help="Delete the entries that have expired.")
 @database_argument
-@run_option
+@any_run_option
 @click.option("--as", "who", metavar="WHO", callback=exact_text, help="Who asks, for the history.")
 @json_option
 def sweep(db: str, run: str | None, who: str | None, as_json: bool) -> None:

@@ -14,12 +14,12 @@ import click
 
 from .cli_options import (
     Refused,
+    any_run_option,
     chosen_timeline,
     database_argument,
     exact_text,
     json_option,
     reading,
-    run_option,
 )
 from .cli_output import PAGE, Cell, Column, Row, Screen, Sheet
 
@@ -90,7 +90,7 @@ class Wanted:
 
 @click.command(short_help="The events, oldest first; --follow goes on as they come.")
 @database_argument
-@run_option
+@any_run_option
 @click.option("--last", metavar="N", type=click.IntRange(min=0), help="Only the newest N of them.")
 @click.option("--agent", metavar="NAME", callback=exact_text, help="Only what this agent did.")
 @click.option("--key", metavar="KEY", callback=exact_text, help="Only what happened to this key.")

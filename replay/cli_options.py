@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Refused",
+    "any_run_option",
     "asking",
     "at_option",
     "chosen_run",
@@ -58,6 +59,9 @@ run_option = click.option(
     metavar="RUN",
     callback=exact_text,
     help="Which run; may be left out where the file has only one.",
+)
+any_run_option = click.option(
+    "--run", metavar="RUN", callback=exact_text, help="Only this run; left out, all of them."
 )
 at_option = click.option(
     "--at",

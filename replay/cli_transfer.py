@@ -110,24 +110,22 @@ def import_(db: str, source: str, run: str | None, as_json: bool) -> None:
 @contextmanager
 def _receiver(target: Path) -> Generator[Path]:
     """Where to import to: the log, or if there is none a file that takes its name once it is complete."""
+    from ..eventlog.files import companions, draft_for
+
     if target.exists() or target.is_symlink() or not target.parent.is_dir():
         yield target
         return
-    for ending in ("-wal", "-journal", "-shm"):
-        left = target.with_name(target.name + ending)
+    for left in companions(target):
         if left.exists():  # SQLite would take it for this file's, and play it back over what was imported
             raise Refused(
                 f"{left} was left by another file of that name; move it away first. Nothing was imported"
             )
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        os.link(partial, target)  # unlike a renaming, this never takes the place of another file
-    except FileExistsError as error:
-        raise Refused(f"{target} was made by somebody else meanwhile; nothing was imported") from error
-    finally:
-        for ending in ("", "-wal", "-shm", "-journal"):
-            partial.with_name(partial.name + ending).unlink(missing_ok=True)
+    with draft_for(target) as draft:
+        yield draft
+        try:
+            os.link(draft, target)  # unlike a renaming, this never takes the place of another file
+        except FileExistsError as error:
+            raise Refused(f"{target} was made by somebody else meanwhile; nothing was imported") from error
 
 
 def _size(log: EventLog, run: str | None) -> int:
@@ -140,12 +138,12 @@ def _size(log: EventLog, run: str | None) -> int:
 
 def _refuse_taken(output: Path, db: Path, *, force: bool) -> None:
     """Refuse to write over what may be somebody's memory, or somebody's work."""
-    if not output.exists() or not output.is_file():
+    from ..eventlog.files import belongs_to
+
+    if belongs_to(output, db):  # and must not be opened but by SQLite
+        raise Refused(f"{output} belongs to the log itself; choose another file for the export")
+    if not output.is_file():
         return
-    for ending in ("", "-wal", "-shm", "-journal"):
-        own = db.with_name(db.name + ending)
-        if own.exists() and output.samefile(own):  # and must not be opened but by SQLite
-            raise Refused(f"{output} is the log itself; choose another file for the export")
     with output.open("rb") as there:
         if there.read(len(_SQLITE)) == _SQLITE:
             raise Refused(f"{output} is a SQLite database, maybe another log; choose another file")
@@ -156,6 +154,8 @@ def _refuse_taken(output: Path, db: Path, *, force: bool) -> None:
 @contextmanager
 def _target(output: Path | None) -> Generator[IO[bytes]]:
     """Where to write: standard output, or a file that appears under its name only once it is complete."""
+    from ..eventlog.files import draft_for
+
     if output is None:
         sys.stdout.flush()
         yield sys.stdout.buffer
@@ -165,18 +165,15 @@ def _target(output: Path | None) -> Generator[IO[bytes]]:
         with output.open("wb") as target:
             yield target
         return
-    partial = output.with_name(f"{output.name}.{os.getpid()}.partial")
     # As private as a log, unless somebody has opened the file that this replaces to others.
     mode = stat.S_IMODE(output.stat().st_mode) if output.exists() else 0o600
-    try:
-        with os.fdopen(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as target:
+    with draft_for(output) as draft:
+        with draft.open("wb") as target:
             yield target
             target.flush()
+            os.fchmod(target.fileno(), mode)
             os.fsync(target.fileno())
-        partial.replace(output)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+        draft.replace(output)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Literal
 
 from ..eventlog import Corrupt, EventLog
 from ..eventlog.driver import Connection, driver
+from ..eventlog.files import companions, own_file
 from ..eventlog.schema import SCHEMA_VERSION
 from ..projections import EntriesProjection
 from .verification import schema_problems
@@ -46,7 +47,7 @@ def examine(log: EventLog) -> Iterator[Finding]:
         yield _journal(db)
         yield Finding("durability", _durability(log))
         yield Finding("format", f"version {_pragma(db, 'user_version')}")
-        yield from _file(db, Path(log.path))
+        yield from _file(db, own_file(log.path))
     yield _guarded(log, "schema", _schema)
     yield _guarded(log, "projection", _projection)
     yield _guarded(log, "integrity", _integrity)
@@ -93,7 +94,7 @@ def _journal(db: Connection) -> Finding:
 
 def _file(db: Connection, path: Path) -> Iterator[Finding]:
     facts = path.stat()
-    wal = path.with_name(f"{path.name}-wal")
+    wal, *_ = companions(path)
     yield Finding("size", _bytes(facts.st_size))
     yield _wal_size(wal.stat().st_size if wal.exists() else 0)
     free, page = _pragma(db, "freelist_count"), _pragma(db, "page_size")
@@ -109,7 +110,7 @@ def _file(db: Connection, path: Path) -> Iterator[Finding]:
         )
     else:
         yield Finding("permissions", f"{mode:04o}")
-    yield _folder(path.resolve().parent)
+    yield _folder(path.parent)
 
 
 def _folder(folder: Path) -> Finding:

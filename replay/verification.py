@@ -85,7 +85,7 @@ def verify(
     if anchor is not None:
         # Before the log is looked at: what is anchored meanwhile would be ahead of what is seen here.
         try:
-            expected = read_anchor(anchor)
+            expected = read_anchor(anchor, busy_timeout_s=log.busy_timeout_s)
         except BadAnchor as error:
             problems.append(Problem(str(error)))
     with log.reading() as db:

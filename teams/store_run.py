@@ -28,7 +28,8 @@ class StoreRun(NamedTuple):
 def store_run(store: object) -> StoreRun | None:
     """The run that `store` writes to, if it says so by `log` and `run`, as the stores on a log do.
 
-    A store that redacts writes to the run of the store it is around.
+    A redacting store writes where the store within it does. What others call `inner` need not be where they
+    write, so they must say it themselves.
     """
     while isinstance(store, RedactingStore | AsyncRedactingStore):
         store = store.inner

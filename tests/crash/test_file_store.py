@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
-from contextlib import closing
+import threading
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,6 +176,53 @@ def test_a_child_of_a_fork_neither_uses_nor_holds_the_file(tmp_path: Path) -> No
         os.waitpid(child, 0)
         for end in (done, told, stay):
             os.close(end)
+
+
+@pytest.mark.parametrize("moment", ["opened", "locked"])
+def test_a_fork_while_the_lock_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    """Another thread may fork at any moment of it: the child does not keep the lock alive."""
+    path, lock = tmp_path / "memory.json", tmp_path / "memory.json.lock"
+    told, tell = os.pipe()
+    forking = threading.Event()
+
+    def fork() -> None:
+        forking.set()
+        child = os.fork()
+        if child == 0:
+            os.write(tell, b"shared" if _has_open(lock) else b"closed")
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    thread = threading.Thread(target=fork)
+    name, of = ("open", os) if moment == "opened" else ("flock", fcntl)
+    call = getattr(of, name)
+
+    def begin_to_fork(*arguments: Any, **named: Any) -> Any:
+        result = call(*arguments, **named)
+        if not forking.is_set() and (moment == "locked" or str(arguments[0]).endswith(".lock")):
+            thread.start()
+            forking.wait(20)
+            thread.join(0.2)  # it forks now, or waits until the lock is known
+        return result
+
+    monkeypatch.setattr(of, name, begin_to_fork)
+    try:
+        with closing(FileStore(path)):
+            thread.join(20)
+            assert os.read(told, 6) == b"closed"
+    finally:
+        os.close(tell)
+        os.close(told)
+
+
+def _has_open(path: Path) -> bool:
+    """Whether this process has a descriptor of the file at `path`."""
+    there = path.stat()
+    for descriptor in range(256):
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(descriptor), there):
+                return True
+    return False
 
 
 _FULL_DISK = """

@@ -406,6 +406,51 @@ def test_a_file_that_was_touched_or_copied_back_is_the_same_file(path: Path) -> 
     assert '"3"' in path.read_text("utf-8")
 
 
+# -- the lock beside it
+
+
+@pytest.mark.parametrize(
+    "content", [b'[[package]]\nname = "x"\n', b"12 monkeys\n", b"1" * 40, b"\xff"], ids=range(4)
+)
+def test_a_lock_file_that_is_somebody_elses_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    """A store beside which a file of that name holds something else is refused by a message naming that."""
+    taken = tmp_path / "Cargo.lock"
+    taken.write_bytes(content)
+    with pytest.raises(NotOurs, match=r"Cargo\.lock holds something else"):
+        FileStore(tmp_path / "Cargo")
+    assert taken.read_bytes() == content
+    assert [each.name for each in tmp_path.iterdir()] == ["Cargo.lock"]
+
+
+def test_a_lock_file_that_is_a_link_is_not_followed(path: Path, tmp_path: Path) -> None:
+    """Neither to a file, which would be emptied, nor to where none is; nor is anything but a file opened."""
+    lock, precious = path.with_name("memory.json.lock"), tmp_path / "precious"
+    lock.symlink_to(precious)
+    with pytest.raises(StorageError, match=r"memory\.json\.lock is not an ordinary file"):
+        FileStore(path)
+    assert not precious.exists()
+    precious.write_text("4711\n")
+    with pytest.raises(StorageError, match=r"memory\.json\.lock is not an ordinary file"):
+        FileStore(path)
+    assert precious.read_text() == "4711\n"
+    lock.unlink()
+    os.mkfifo(lock)
+    with pytest.raises(StorageError, match=r"memory\.json\.lock is not an ordinary file"):
+        FileStore(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"4711\n", bytes(5)], ids=["nothing", "a number", "power cut"])
+def test_a_lock_file_that_a_store_left_is_used_again(path: Path, content: bytes) -> None:
+    """It names the process that holds it now, and is private where it is made."""
+    lock = path.with_name("memory.json.lock")
+    lock.write_bytes(content)
+    with FileStore(path):
+        assert lock.read_text() == f"{os.getpid()}\n"
+    lock.unlink()
+    with FileStore(path):
+        assert lock.stat().st_mode & 0o777 == 0o600
+
+
 # -- over it
 
 

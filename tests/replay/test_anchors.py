@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import turnlog
-from turnlog.eventlog import AdvanceTurn, BadAnchor, StorageError, Write
+from turnlog.eventlog import AdvanceTurn, BadAnchor, Busy, Closed, StorageError, Write
 from turnlog.replay.anchoring import anchor, read_anchor
 from turnlog.replay.anchors import last_anchor
 from turnlog.replay.verification import verify
@@ -298,3 +299,49 @@ def test_an_anchor_that_cannot_be_written(path: Path, tmp_path: Path) -> None:
                 anchor(log, place)
         with pytest.raises(StorageError, match="No such file"):
             verify(log, anchor=tmp_path / "nothing")
+
+
+def test_an_anchor_that_failed_leaves_no_file(path: Path, tmp_path: Path) -> None:
+    """What was never anchored has no empty file that would read as an anchor; one that was there stays."""
+    there = tmp_path / "made before"
+    there.touch()
+    log = turnlog.open(path)
+    log.close()
+    for place in (there, tmp_path / "new"):
+        with pytest.raises(Closed):
+            anchor(log, place)
+    assert there.exists()
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_anchor_is_made_where_a_link_leads_to(path: Path, tmp_path: Path) -> None:
+    """A link to a file that is not there yet is followed."""
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    keep(path, tmp_path / "link")
+    keep(path, tmp_path / "link")
+    assert read_anchor(tmp_path / "kept").counter == 2
+
+
+def test_an_anchor_in_a_pipe_is_refused_at_once(path: Path, tmp_path: Path) -> None:
+    """Nobody waits for somebody who would write a named pipe."""
+    os.mkfifo(tmp_path / "pipe")
+    with turnlog.open(path) as log:
+        for attempt in (
+            lambda: verify(log, anchor=tmp_path / "pipe"),
+            lambda: anchor(log, tmp_path / "pipe"),
+        ):
+            with pytest.raises(StorageError, match="is not a file"):
+                attempt()
+
+
+def test_an_anchor_file_that_is_held_is_waited_for_no_longer_than_the_log(path: Path, kept: Path) -> None:
+    """After the log's `busy_timeout_s`, whoever anchors or verifies is told that the file is Busy."""
+    before = kept.read_bytes()
+    with turnlog.open(path, busy_timeout_s=0.05) as log, kept.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for attempt in (lambda: anchor(log, kept), lambda: verify(log, anchor=kept)):
+            with pytest.raises(Busy, match=r"team\.anchor"):
+                attempt()
+        fcntl.flock(held, fcntl.LOCK_UN)
+        assert kept.read_bytes() == before
+        assert anchor(log, kept).counter == 2

@@ -148,7 +148,7 @@ def test_a_backup_that_would_take_the_place_of_a_file(path: Path, tmp_path: Path
         for place in (taken, dangling, path, tmp_path / "stale.db", tmp_path / "link", tmp_path):
             with pytest.raises(StorageError, match="is there already"):
                 backup(log, place)
-        with pytest.raises(StorageError, match="nothing was backed up"):
+        with pytest.raises(StorageError, match="nothing was written"):
             backup(log, tmp_path / "no such folder" / "out.db")
         assert verify(log).ok
     assert taken.read_bytes() == b"mine"
@@ -184,46 +184,72 @@ def test_what_breaks_a_backup_off_leaves_nothing(path: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("number", "code", "left"),
     [
-        pytest.param(signal.SIGTERM, 143, [], id="SIGTERM"),
-        pytest.param(signal.SIGHUP, 129, [], id="SIGHUP"),
-        pytest.param(signal.SIGKILL, -signal.SIGKILL, ["out.db.partial"], id="SIGKILL"),
+        pytest.param(signal.SIGTERM, 143, 0, id="SIGTERM"),
+        pytest.param(signal.SIGHUP, 129, 0, id="SIGHUP"),
+        pytest.param(signal.SIGKILL, -signal.SIGKILL, 1, id="SIGKILL"),
     ],
 )
 def test_a_process_that_ends_in_a_backup(
-    path: Path, tmp_path: Path, number: signal.Signals, code: int, left: list[str]
+    path: Path, tmp_path: Path, number: signal.Signals, code: int, left: int
 ) -> None:
-    """Ended, it leaves nothing; killed, a partial file of a clear name, whose place the next backup takes."""
+    """Ended, it leaves nothing; killed, a private draft of a clear name, which no later backup touches."""
     command = [sys.executable, "-c", BREAK_OFF, path, tmp_path / "out.db", str(int(number))]
     done = subprocess.run(command, capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (code, b"")
-    assert names(tmp_path) == ["live", *left]
+    drafts = sorted(tmp_path.glob("out.db.partial-*"))
+    assert len(drafts) == left
+    assert {stat.S_IMODE(each.stat().st_mode) for each in drafts} <= {0o600}
+    assert names(tmp_path) == ["live", *(each.name for each in drafts)]
     with turnlog.open(path) as log:
         assert backup(log, tmp_path / "out.db").ok
-    assert names(tmp_path) == ["live", "out.db"]
+    assert names(tmp_path) == ["live", "out.db", *(each.name for each in drafts)]
 
 
-def test_a_file_called_like_a_partial_backup_is_left_alone(path: Path, tmp_path: Path) -> None:
-    """What is there under the partial name, and is no unfinished backup, is refused and kept."""
-    (tmp_path / "out.db.partial").write_bytes(b"my notes, by chance of that name")
-    with turnlog.open(path) as log, pytest.raises(StorageError, match="is no unfinished backup"):
-        backup(log, tmp_path / "out.db")
-    assert (tmp_path / "out.db.partial").read_bytes() == b"my notes, by chance of that name"
-
-
-def test_two_backups_to_one_place(path: Path, tmp_path: Path) -> None:
-    """Only one of them can be under way; the other is told so, and does not touch it."""
-    refused: list[str] = []
-
-    def try_another(done: int, total: int) -> None:
-        if not refused:
-            with pytest.raises(StorageError) as caught:
-                backup(log, tmp_path / "out.db")
-            refused.append(str(caught.value))
-
+def test_no_other_file_is_touched(path: Path, tmp_path: Path) -> None:
+    """Neither another log of a similar name, nor the log itself, nor a copy that a killed backup made."""
+    with turnlog.open(tmp_path / "work.db.partial") as other:
+        other.execute([Write("k", "v")], run="main")
     with turnlog.open(path) as log:
-        assert backup(log, tmp_path / "out.db", progress=try_another).ok
-    assert "another backup is writing" in refused[0]
+        assert backup(log, tmp_path / "monday.db").ok
+        (tmp_path / "nightly.db.partial").hardlink_to(tmp_path / "monday.db")
+        before = (tmp_path / "monday.db").read_bytes()
+        assert backup(log, tmp_path / "work.db").ok
+        assert backup(log, tmp_path / "nightly.db").ok
+        assert not (tmp_path / "monday.db").samefile(tmp_path / "nightly.db")
+        assert (tmp_path / "monday.db").read_bytes() == before
+    with turnlog.open(tmp_path / "work.db.partial") as other:
+        assert backup(other, tmp_path / "work").ok
+        assert other.head("main") is not None
+        assert verify(other).events == 1
+
+
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal"])
+def test_no_place_beside_the_log_is_taken(path: Path, tmp_path: Path, ending: str) -> None:
+    """A name that SQLite keeps for the log is refused also while nothing is there, by whatever way."""
+    (tmp_path / "way").symlink_to(path.parent)
+    (tmp_path / "link.db").symlink_to(path)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("pragma journal_mode = delete")
+    with turnlog.open(tmp_path / "link.db", read_only=True) as log:
+        for folder in (path.parent, tmp_path / "way"):
+            place = folder / f"team.db{ending}"
+            assert not place.exists()
+            with pytest.raises(StorageError, match="belongs to the log itself"):
+                backup(log, place)
+
+
+def test_of_two_backups_to_one_place_one_is_made(path: Path, tmp_path: Path) -> None:
+    """The name goes to the first that is done; the other is told so, and takes nothing away."""
+
+    def make_another(done: int, total: int) -> None:
+        if not (tmp_path / "out.db").exists():
+            assert backup(log, tmp_path / "out.db").ok
+
+    with turnlog.open(path) as log, pytest.raises(StorageError, match="made by somebody else meanwhile"):
+        backup(log, tmp_path / "out.db", progress=make_another)
     assert names(tmp_path) == ["live", "out.db"]
+    with turnlog.open(tmp_path / "out.db", read_only=True) as copy:
+        assert verify(copy).ok
 
 
 def test_a_backup_lets_go_of_no_lock(path: Path, tmp_path: Path) -> None:
@@ -254,6 +280,19 @@ def test_the_verb(cli: Callable[..., subprocess.CompletedProcess[str]], path: Pa
     done = cli("backup", path, tmp_path / "out.db")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert names(tmp_path) == ["live", "out.db"]
+
+
+def test_the_verb_names_what_a_killed_backup_left(
+    cli: Callable[..., subprocess.CompletedProcess[str]], path: Path, tmp_path: Path
+) -> None:
+    """It is left to whoever knows that no backup is under way; the copy is made all the same."""
+    left = tmp_path / "out.db.partial-4711-0123456789abcdef"
+    left.write_bytes(b"half a copy")
+    (tmp_path / "out.db.partial-notes").write_bytes(b"mine")
+    done = cli("backup", path, tmp_path / "out.db")
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+    assert f"{left} is the draft of a copy" in done.stderr
+    assert left.read_bytes() == b"half a copy"
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_an_export_is_replaced_whole(path: Path, tmp_path: Path) -> None:
     target.write_text("the old one")
     command = [sys.executable, "-m", "turnlog", "export", str(path), "-o", str(target), "--force"]
     export = subprocess.Popen(command)
-    while export.poll() is None and not list(tmp_path.glob("*.partial")):
+    while export.poll() is None and not list(tmp_path.glob("*.partial-*")):
         pass
     assert export.poll() is None, "it had ended before it could be killed"
     export.kill()
@@ -66,7 +66,7 @@ def test_an_export_is_replaced_whole(path: Path, tmp_path: Path) -> None:
     if target.read_text("utf-8") != "the old one":
         last = json.loads(target.read_text("utf-8").splitlines()[-1])
         assert (last["kind"], last["events"]) == ("end", 3000)
-    for left in tmp_path.glob("*.partial"):
+    for left in tmp_path.glob("*.partial-*"):
         left.unlink()
     subprocess.run(command, check=True, timeout=60)
     assert len(target.read_text("utf-8").splitlines()) > 3000

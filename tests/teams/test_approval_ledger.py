@@ -14,7 +14,16 @@ import pytest
 
 import turnlog
 from turnlog import ApprovalLedger, ApprovalRequest, AsyncApprovalLedger, DurableApprovalError, Timeline
-from turnlog.memory import AsyncInMemoryStore, EventSourcedStore, InMemoryStore, SharedMemory
+from turnlog.memory import (
+    AsyncEventSourcedStore,
+    AsyncInMemoryStore,
+    AsyncRedactingStore,
+    EventSourcedStore,
+    InMemoryStore,
+    RedactingStore,
+    SharedMemory,
+)
+from turnlog.teams import AsyncCheckpoint, Checkpoint
 from turnlog.teams.approval_content import PLAN_BOUNDARY, call_boundary, round_boundary
 
 Make = Callable[..., ApprovalRequest]
@@ -239,6 +248,29 @@ def test_the_history_names_who_decided(log: turnlog.EventLog, make_request: Make
         approve(ledger, request, reviewer=" eve ")
     events = list(Timeline(log, "trip-42").history(key_of(request)))
     assert [recorded.agent for recorded in events] == ["bob", "eve"]
+
+
+def test_a_fork_does_not_inherit_approvals_through_a_redacting_store(
+    log: turnlog.EventLog, make_request: Make
+) -> None:
+    """The run is that of the store within, however many are around it."""
+    parent = EventSourcedStore(log, "trip-42")
+    request = make_request()
+    for store in (RedactingStore(parent), RedactingStore(RedactingStore(parent))):
+        ApprovalLedger(parent).ensure_request(request)
+        assert ApprovalLedger(store).get(request.id) is not None
+    approve(ApprovalLedger(parent), request)
+    Timeline(log, "trip-42").fork(run="what-if")
+    fork = RedactingStore(EventSourcedStore(log, "what-if"))
+    assert ApprovalLedger(fork).get(request.id) is None
+    assert ApprovalLedger(RedactingStore(fork)).get(request.id) is None
+
+
+def test_a_checkpoint_through_a_redacting_store_is_that_of_the_run(log: turnlog.EventLog) -> None:
+    """It is kept under the run's name, as without; around a store that is on no log it has none."""
+    assert Checkpoint(RedactingStore(EventSourcedStore(log, "trip-42"))).run_id == "trip-42"
+    assert AsyncCheckpoint(AsyncRedactingStore(AsyncEventSourcedStore(log, "trip-42"))).run_id == "trip-42"
+    assert Checkpoint(RedactingStore(InMemoryStore())).run_id is None
 
 
 @pytest.mark.parametrize("decided", [False, True], ids=["pending", "decided"])

@@ -119,6 +119,17 @@ def test_doctor_of_a_healthy_log(cli: Cli, team: Path) -> None:
     assert driver().sqlite_version in found["sqlite"]["value"]
 
 
+def test_doctor_follows_links(cli: Cli, team: Path, tmp_path: Path) -> None:
+    """What lies beside the log is looked for where the link leads to."""
+    link = tmp_path / "elsewhere" / "link.db"
+    link.parent.mkdir()
+    link.symlink_to(team)
+    with EventLog(team) as log:
+        log.execute([Write("large", "v" * 100_000)], run="main")
+        by_link, by_name = findings(cli, link)[0], findings(cli, team)[0]
+    assert by_link["wal size"]["value"] == by_name["wal size"]["value"] != "0 bytes"
+
+
 @pytest.mark.parametrize("mode", [0o640, 0o604], ids=["group", "others"])
 def test_doctor_warns_of_a_file_that_others_can_read(cli: Cli, team: Path, mode: int) -> None:
     """Permissions beyond the owner's are a warning, with what to do."""

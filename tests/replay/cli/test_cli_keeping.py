@@ -55,6 +55,13 @@ def test_anchor_and_verify(cli: Cli, team: Path, open_team: Open, tmp_path: Path
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
 
 
+@pytest.mark.parametrize("verb", ["log", "sweep"])
+def test_the_help_says_that_all_runs_are_meant(cli: Cli, verb: str) -> None:
+    """Where --run is left out and there are several, these take all of them; the others ask."""
+    assert "Only this run; left out, all of them." in " ".join(cli(verb, "--help").out.split())
+    assert "may be left out where the file has only one" in " ".join(cli("state", "--help").out.split())
+
+
 def test_backup_rebuild_and_sweep(cli: Cli, team: Path, tmp_path: Path) -> None:
     """Each says what it did, for people or as JSON, and what cannot be is exit code 2 and one line."""
     (record,) = cli("backup", team, tmp_path / "copy.db", "--json").records
@@ -178,7 +185,7 @@ def test_sigterm_leaves_no_partial_file(process: Start, team: Path, tmp_path: Pa
     waiting.stdin.write(b'{"kind":"turnlog-export","version":1}\n')
     waiting.stdin.flush()
     deadline = time.monotonic() + 20
-    while not list(tmp_path.glob("copy.db.*.partial-wal")) and time.monotonic() < deadline:
+    while not list(tmp_path.glob("copy.db.partial-*-wal")) and time.monotonic() < deadline:
         time.sleep(0.01)  # until it has begun
     waiting.send_signal(signal.SIGTERM)
     assert (waiting.wait(20), waiting.stderr.read()) == (143, b"")

@@ -148,8 +148,23 @@ def test_an_export_never_replaces_the_log(cli: Cli, team: Path) -> None:
     """The log itself, by whatever name, is refused as the place to write to."""
     before = team.read_bytes()
     done = cli("export", team, "-o", team.parent / "." / team.name)
-    assert (done.code, "is the log itself" in done.err) == (2, True)
+    assert (done.code, "belongs to the log itself" in done.err) == (2, True)
     assert team.read_bytes() == before
+
+
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal"])
+def test_an_export_never_takes_the_place_of_what_belongs_to_the_log(
+    cli: Cli, team: Path, tmp_path: Path, ending: str
+) -> None:
+    """Opened through a link, its companions are those of the file that the link leads to, there or not."""
+    link = tmp_path / "elsewhere" / "link.db"
+    link.parent.mkdir()
+    link.symlink_to(team)
+    place = team.with_name(team.name + ending)
+    for _ in range(2):
+        done = cli("export", link, "-o", place, "--force")
+        assert (done.code, "belongs to the log itself" in done.err) == (2, True)
+        place.write_bytes(b"")
 
 
 def test_nothing_is_imported_beside_what_another_file_left(tmp_path: Path, team: Path, cli: Cli) -> None:
