@@ -58,8 +58,13 @@ class LoopThread:
         self._thread.join()
 
     def _stop(self) -> None:
-        self._closing = True
-        self._loop.stop()
+        """End the loop once what was cancelled has cleaned up, which a second time would break off."""
+        ending = [task for task in asyncio.all_tasks(self._loop) if task.cancelling()]
+        if ending:
+            ending[0].add_done_callback(lambda _: self._stop())
+        else:
+            self._closing = True
+            self._loop.stop()
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
