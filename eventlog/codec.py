@@ -220,7 +220,7 @@ def decode_change(row: tuple[Any, ...]) -> tuple[str, Recorded] | None:
 
 
 def is_todays_write(table: str) -> str:
-    """The SQL that says whether a row of events is an `EntryWritten` whose columns mean what they do today."""
+    """The SQL that says whether a row is an `EntryWritten` whose columns mean what they do today."""
     return f"{table}.type = {ENTRY_WRITTEN} and {table}.payload = {_WRITTEN_VERSION} and {table}.encoding = 0"
 
 
