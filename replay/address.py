@@ -149,9 +149,12 @@ def _revision_upto(db: Connection, lineage: Lineage, head: Head, position: int) 
 
 
 def _point(db: Connection, lineage: Lineage, revision: int, turn: int | None = None) -> Point:
-    for segment in lineage.upto(revision)[:1]:
-        position, at_turn = db.execute(_AT_REVISION, (segment.run, revision)).fetchone()
-        goes_on = db.execute(_GOES_ON, (segment.run, revision + 1)).fetchone() is not None
+    for run, after, upto in lineage.segments:
+        if not after < revision <= upto:
+            continue
+        position, at_turn = db.execute(_AT_REVISION, (run, revision)).fetchone()
+        # Where a fork left its parent in the middle of a batch, everybody saw this state: in the fork.
+        goes_on = revision < upto and db.execute(_GOES_ON, (run, revision + 1)).fetchone() is not None
         return Point(revision, position, at_turn if turn is None else turn, goes_on)
     return Point(0, 0, 0 if turn is None else turn)
 

@@ -121,8 +121,8 @@ MUTATORS: dict[str, Callable[[EventLog], Any]] = {
     "EventLog.aexecute": lambda log: _run(lambda: log.aexecute(_BATCH, run="main")),
     "EventLog.fork": lambda log: log.fork("main", 4, run="new", turn=0),
     "EventLog.transact": lambda log: log.transact(EntriesProjection().rebuild),
-    "Timeline.restore": lambda log: Timeline(log, "main").restore(position=2),
-    "Timeline.fork": lambda log: Timeline(log, "main").fork(run="new", position=4),
+    "Timeline.restore": lambda log: Timeline(log, "main").restore(position=3),
+    "Timeline.fork": lambda log: Timeline(log, "main").fork(run="new", position=3),
     "import_lines": _import,
 }
 """What is asked, by `Class.method`, of the log that `prepare` makes; each changes something. One method may
