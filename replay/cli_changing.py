@@ -10,6 +10,7 @@ import click
 from .cli_options import (
     asking,
     at_option,
+    change_done,
     chosen_timeline,
     database_argument,
     exact_text,
@@ -49,6 +50,7 @@ def restore(db: str, run: str | None, at: str, who: str | None, reason: str | No
         point = timeline.point(at=at)
         with asking():
             restored = timeline.restore(at=at, by=who, reason=reason)
+        change_done(f"@{restored.position}")
         put_back, removed = _count_changes(log, restored)
     undo = f"@{restored.position - 1}"
     if as_json:
@@ -88,8 +90,9 @@ def fork(db: str, run: str | None, at: str | None, name: str, as_json: bool) -> 
         point = timeline.point(at=at)
         with asking():
             forked = timeline.fork(at=at, run=name)
-        entries = len(forked.state())
         head = log.head(name)
+        change_done(f"run {name}" if head is None else f"@{head.position}")
+        entries = len(forked.state())
     if as_json:
         screen.record(
             {

@@ -18,9 +18,11 @@ __all__ = [
     "Refused",
     "asking",
     "at_option",
+    "change_done",
     "chosen_run",
     "chosen_timeline",
     "database_argument",
+    "done_already",
     "exact_text",
     "json_option",
     "key_argument",
@@ -30,6 +32,7 @@ __all__ = [
     "writing",
 ]
 
+_DONE = f"{__name__}.done"
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
@@ -98,6 +101,17 @@ def asking() -> Generator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise Refused(str(error)) from error
+
+
+def change_done(what: str) -> None:
+    """Note that the verb has changed the log, to be told if its output cannot be written."""
+    click.get_current_context().meta[_DONE] = what
+
+
+def done_already() -> str | None:
+    """What the verb has changed so far."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(_DONE)
 
 
 @contextmanager

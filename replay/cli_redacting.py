@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .cli_options import Refused, asking, database_argument, exact_text, json_option, verdict, writing
+from .cli_options import (
+    Refused,
+    asking,
+    change_done,
+    database_argument,
+    exact_text,
+    json_option,
+    verdict,
+    writing,
+)
 from .cli_output import Screen
 from .cli_text import counted
 
@@ -63,6 +72,7 @@ def redact(db: str, who: str, reason: str, yes: bool, as_json: bool, **chosen: s
         if not yes and [name for name, value in chosen.items() if value is not None] == ["run"]:
             _confirm_all(screen, log.lineage(str(chosen["run"])).run.name)
         receipt = erase(log, reason=reason, by=who, **chosen)  # pyright: ignore[reportArgumentType]
+    change_done(_erased(receipt))
     with verdict(ok=receipt.wal_emptied):
         if as_json:
             screen.record(_record(receipt))
@@ -93,11 +103,14 @@ def _record(receipt: Receipt) -> dict[str, object]:
     }
 
 
-def _say(screen: Screen, receipt: Receipt, db: str) -> None:
+def _erased(receipt: Receipt) -> str:
     names = counted(receipt.names, "name", "names")
-    erased = f"{counted(receipt.events, 'text', 'texts')} and {names} erased"
+    return f"{counted(receipt.events, 'text', 'texts')} and {names} erased"
+
+
+def _say(screen: Screen, receipt: Receipt, db: str) -> None:
     runs = "" if not receipt.runs else f", recorded in run {', '.join(receipt.runs)}"
-    screen.say(f"{erased}{runs}")
+    screen.say(f"{_erased(receipt)}{runs}")
     if receipt.rewritten:
         written_over = counted(receipt.rewritten, "present value", "present values")
         screen.say(f"{written_over} written over: [redacted]")

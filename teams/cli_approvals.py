@@ -11,6 +11,7 @@ import click
 from ..replay.cli import Failure
 from ..replay.cli_options import (
     Refused,
+    change_done,
     database_argument,
     exact_text,
     json_option,
@@ -119,6 +120,7 @@ def _decide(screen: Screen, db: str, run: str | None, ident: str, decided: Decid
         stated = _confirmed(screen, kept, decided.verb) if decided.stated is None else decided.stated
         _write(log, kept, decided, stated)
         done = _find(log, kept.run, ident)
+    change_done(f"@{done.position}")
     if screen.as_json:
         screen.record(_told(done, _read(done)))
         return

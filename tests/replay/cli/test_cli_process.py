@@ -118,6 +118,31 @@ def test_a_full_disk_is_told(process: Start, team: Path) -> None:
             assert (each.wait(SECONDS), each.stderr.read().count(b"No space left")) == (2, 1)
 
 
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["people", "json"])
+def test_a_change_is_told_though_the_output_cannot_be_written(
+    process: Start, cli: Callable[..., Any], team: Path, more: list[str]
+) -> None:
+    """Whoever asks again would do it twice; so the failure says that it was done, and where."""
+    who = ["--as", "dpo", "--reason", "request 17"]
+    with Path("/dev/full").open("w") as full:
+        for words, done in [
+            (["restore", team, "--at", "1"], b"but it was done: @11\n"),
+            (["fork", team, "--as", "x", "--run", "main"], b"but it was done: @"),
+            (
+                ["redact", team, "--key", "scratch/todo", *who],
+                b"but it was done: 1 text and no names",
+            ),
+            (["sweep", team], b"but it was done: "),
+            (["log", team], b"No space left on device\n"),
+        ]:
+            ended = process(*words, *more, stdout=full)
+            assert ended.wait(SECONDS) == 2
+            told = ended.stderr.read()
+            assert told.count(b"\n") == 1
+            assert done in told
+    assert cli("verify", team).code == 0
+
+
 def test_follow_prints_each_event_once_and_in_order(process: Start, team: Path, open_team: Open) -> None:
     """What is committed while a log is followed appears as it comes: all of it, once, in order, filtered."""
     all_events = process("log", team, "--follow", "--json")
