@@ -54,6 +54,8 @@ class Database:
 
     Attributes:
         identity: device and inode of the file.
+        as_it_lies: it was read without locks, since in its place SQLite could not put what it locks with.
+            Such a connection never sees what others write, which can spoil what it reads meanwhile.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Database:
         self._wal: int | None = None
         self._flushing = threading.Lock()  # guards the two: a descriptor must not be closed under a flush
         self._released = True  # no writing connection is open, so that the WAL is not sure to stay
+        self.as_it_lies = False
         self._broken: OutcomeUnknown | None = None  # a flush has failed
         self.identity = self._find(create=create and not read_only)
 
@@ -131,7 +134,9 @@ class Database:
                 unfinished = self._left("-wal") or self._left("-journal")
                 if not self.read_only or unfinished or not is_refused(error):
                     raise
-                return self._open(immutable=True, writing=False)
+                db = self._open(immutable=True, writing=False)
+                self.as_it_lies = True
+                return db
 
     def transact(self, db: Connection, action: Callable[[], T]) -> T:
         """Carry out `action` in a write transaction of `db`, its lock taken at the start; all or nothing.

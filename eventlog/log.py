@@ -124,6 +124,11 @@ class EventLog:
         return self._database.read_only
 
     @property
+    def as_it_lies(self) -> bool:
+        """Whether it is read as it lies, without locks; see `turnlog.open`, `read_only`."""
+        return self._database.as_it_lies
+
+    @property
     def durability(self) -> Durability:
         """What an acknowledged write has survived; see `turnlog.open`."""
         return self._database.durability

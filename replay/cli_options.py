@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 _DONE = f"{__name__}.done"
+_AS_IT_LIES = "the log is read as it lies, without locks; what is written meanwhile is not seen"
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
@@ -78,6 +79,8 @@ def reading(path: str) -> Generator[EventLog]:
 
     with asking():
         log = EventLog(path, projections=(EntriesProjection(),), read_only=True)
+    if log.as_it_lies:
+        click.echo(f"turnlog: {_AS_IT_LIES}", err=True)
     with log:
         yield log
 

@@ -130,6 +130,7 @@ be there more than once, with what tells the cases apart behind a comma."""
 
 READERS: dict[str, set[str]] = {
     "EventLog": {
+        "as_it_lies",
         "close",
         "durability",
         "flushes_itself",

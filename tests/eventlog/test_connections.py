@@ -306,6 +306,64 @@ with EventLog(path, read_only=True) as log:
     assert everything_in(shared.parent) == before
 
 
+def test_a_log_read_as_it_lies_is_looked_at_anew(shared: Path) -> None:
+    """What somebody else wrote and closed is seen by the next read, though no lock could be had."""
+    program = """
+with EventLog(path, read_only=True) as log:
+    assert log.as_it_lies
+    for _ in range(2):
+        print(log.head("main").position, len(list(log.read())), flush=True)
+        sys.stdin.readline()
+"""
+    command = [sys.executable, "-c", _AS_NOBODY + program, shared]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as reader:
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+        try:
+            assert reader.stdout.readline() == "1 1\n"
+            shared.parent.chmod(0o755)
+            shared.chmod(0o644)
+            with EventLog(shared) as log:
+                assert not log.as_it_lies
+                log.execute([Write("k", "w"), Write("l", "v")], run="main")
+            shared.parent.chmod(0o555)
+            reader.stdin.write("\n")
+            reader.stdin.flush()
+            assert reader.stdout.readline() == "3 3\n"
+            reader.communicate("\n", timeout=30)
+        finally:
+            reader.kill()
+    assert reader.returncode == 0
+
+
+@pytest.mark.parametrize("verb", ["doctor", "log"])
+def test_a_verb_says_that_it_reads_the_log_as_it_lies(shared: Path, verb: str) -> None:
+    """Once, on standard error."""
+    warm = f"""
+import contextlib, os, pathlib, tempfile
+import turnlog
+from turnlog.replay.cli import turnlog as cli
+with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
+    warm = folder + "/warm.db"
+    with turnlog.open(warm) as log:
+        turnlog.EventSourcedStore(log).set("k", "v")
+    with contextlib.redirect_stdout(nowhere):
+        cli([{verb!r}, warm], standalone_mode=False)
+"""
+    program = f"cli([{verb!r}, str(path)])"
+    done = subprocess.run(
+        [sys.executable, "-c", warm + _AS_NOBODY + program, shared],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    said = "turnlog: the log is read as it lies, without locks; what is written meanwhile is not seen\n"
+    assert done.stderr == said
+
+
 def test_a_log_in_a_read_only_folder_cannot_be_written(shared: Path) -> None:
     """Opening such a log to write is a storage error that says why, and nothing changes."""
     before = everything_in(shared.parent)
