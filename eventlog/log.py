@@ -368,6 +368,8 @@ class EventLog:
         self, commands: Sequence[Command[Any]], run: str, agent: str | None, activity: str | None
     ) -> Commands | None:
         """What was asked, once it has been found acceptable; None if it is nothing."""
+        if hasattr(commands, "decide"):
+            raise TypeError(f"execute takes a list of commands, as [Write(key, value)], not {commands!r:.80}")
         commands = tuple(commands)
         self._check_names(run, agent, activity)
         repeats = check_keys(commands)

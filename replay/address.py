@@ -17,6 +17,7 @@ from ..eventlog import BadAddress
 from ..eventlog.driver import Connection
 from ..eventlog.limits import MAX_TURN
 from ..eventlog.runs import Head, Lineage, read_head, revision_upto
+from .cli_text import iso_time
 from .visits import read_visits, visit_end, visit_marks
 
 __all__ = ["Point", "locate", "resolve"]
@@ -132,7 +133,8 @@ def _time(db: Connection, lineage: Lineage, head: Head, address: str) -> Point:
             return _point(db, lineage, row[0])
     first = read_visits(db, lineage, head)
     begun = next((visit.began_at for visit in first if visit.began_at is not None), None)
-    raise BadAddress(f"run {lineage.run.name!r} had no event at {address}; its first was recorded {begun}")
+    first_at = "never" if begun is None else f"at {iso_time(begun)}"
+    raise BadAddress(f"run {lineage.run.name!r} had no event at {address}; its first was recorded {first_at}")
 
 
 def _revision_upto(db: Connection, lineage: Lineage, head: Head, position: int) -> int:

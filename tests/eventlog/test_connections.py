@@ -414,6 +414,23 @@ else:
     )
 
 
+@pytest.mark.parametrize("options", ["{}", "{'read_only': True}"])
+def test_a_log_of_somebody_else_is_a_storage_error(shared: Path, options: str) -> None:
+    """A file that may not be read is named, and the message says why."""
+    shared.chmod(0o000)
+    as_nobody(
+        shared,
+        f"""
+try:
+    EventLog(path, **{options})
+except StorageError as error:
+    assert str(error) == f"{{path}} cannot be opened: Permission denied", error
+else:
+    raise SystemExit("it was opened")
+""",
+    )
+
+
 # -- waiting
 
 

@@ -56,7 +56,7 @@ def test_an_export_is_replaced_whole(path: Path, tmp_path: Path) -> None:
         log.execute([Write(f"k{number}", "v" * 100) for number in range(3000)], run="main")
     target = tmp_path / "team.jsonl"
     target.write_text("the old one")
-    command = [sys.executable, "-m", "turnlog", "export", str(path), "-o", str(target)]
+    command = [sys.executable, "-m", "turnlog", "export", str(path), "-o", str(target), "--force"]
     export = subprocess.Popen(command)
     while export.poll() is None and not list(tmp_path.glob("*.partial")):
         pass
