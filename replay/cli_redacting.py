@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -29,19 +29,14 @@ _SHOWN = 10
 _NOT_REACHED = "backups, exports, other copies of the file, and what was read from it before"
 
 
-class _Position(click.ParamType):
+def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
     """A position, with or without the @ that it has in addresses."""
-
-    name = "position"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number."""
-        return click.IntRange(min=1).convert(str(value).removeprefix("@"), param, ctx)
+    return None if value is None else click.IntRange(min=1)(value.removeprefix("@"), param, ctx)
 
 
 @click.command(short_help="Erase texts for good, leaving proof that they were there.")
 @database_argument
-@click.option("--position", metavar="P", type=_Position(), help="The text of this one event: 120 or @120.")
+@click.option("--position", metavar="P", callback=_number, help="The text of this one event: 120 or @120.")
 @click.option("--key", metavar="KEY", callback=exact_text, help="Every value of this key.")
 @click.option("--run", metavar="RUN", callback=exact_text, help="Only what this run recorded.")
 @click.option("--matching", metavar="REGEX", callback=exact_text, help="Values and metadata in which it is.")
