@@ -40,6 +40,7 @@ def restore(db: str, run: str | None, at: str, who: str | None, reason: str | No
 
     Nothing is rewritten: events that point to the past are appended, in one batch, and blame still names the
     original authors. Reserved entries stay as they are. To undo it, restore the point before it.
+    A position inside a batch is refused, since nobody ever saw that state.
 
     \b
     turnlog restore team.db --at 3 --as ops --reason "bad merge"
@@ -80,6 +81,8 @@ def restore(db: str, run: str | None, at: str, who: str | None, reason: str | No
 @json_option
 def fork(db: str, run: str | None, at: str | None, name: str, as_json: bool) -> None:
     """Begin a new run that starts from a run's state at a point; no event is copied, and the run goes on.
+
+    A position inside a batch is refused, since nobody ever saw that state.
 
     \b
     turnlog fork team.db --at 3 --as what-if

@@ -337,33 +337,6 @@ with EventLog(path, read_only=True) as log:
     assert reader.returncode == 0
 
 
-@pytest.mark.parametrize("verb", ["doctor", "log"])
-def test_a_verb_says_that_it_reads_the_log_as_it_lies(shared: Path, verb: str) -> None:
-    """Once, on standard error."""
-    warm = f"""
-import contextlib, os, pathlib, tempfile
-import turnlog
-from turnlog.replay.cli import turnlog as cli
-with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
-    warm = folder + "/warm.db"
-    with turnlog.open(warm) as log:
-        turnlog.EventSourcedStore(log).set("k", "v")
-    with contextlib.redirect_stdout(nowhere):
-        cli([{verb!r}, warm], standalone_mode=False)
-"""
-    program = f"cli([{verb!r}, str(path)])"
-    done = subprocess.run(
-        [sys.executable, "-c", warm + _AS_NOBODY + program, shared],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    said = "turnlog: the log is read as it lies, without locks; what is written meanwhile is not seen\n"
-    assert done.stderr == said
-
-
 def test_a_log_in_a_read_only_folder_cannot_be_written(shared: Path) -> None:
     """Opening such a log to write is a storage error that says why, and nothing changes."""
     before = everything_in(shared.parent)
