@@ -62,6 +62,8 @@ class Connections:
         self._pool = threading.Lock()  # guards the three below
         # Each is kept with a cursor of its own, since to make one takes as long as a seek.
         self._readers = [first.cursor()] if database.read_only else []
+        if database.as_it_lies:
+            self._readers.pop().connection.close()
         self._reading_threads: list[int] = []  # one item for each connection lent
         self._closed = False
         self._abandoned = False
@@ -117,7 +119,8 @@ class Connections:
             db = cursor.connection
             if self._abandoned:
                 processes.keep([cursor])
-            elif self._closed or db.in_transaction:  # whoever borrows next must not see a past moment
+            elif self._closed or db.in_transaction or self._database.as_it_lies:
+                # Whoever borrows next must not see a past moment.
                 db.close()
             elif error is None:
                 self._readers.append(cursor)

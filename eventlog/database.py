@@ -54,6 +54,8 @@ class Database:
 
     Attributes:
         identity: device and inode of the file.
+        as_it_lies: it was read without locks, since in its place SQLite could not put what it locks with.
+            Such a connection never sees what others write, which can spoil what it reads meanwhile.
     """
 
     def __init__(
@@ -70,6 +72,8 @@ class Database:
         self._file = Path(os.path.realpath(self.path))
         if durability not in ("disk", "os"):
             raise ValueError(f'durability must be "disk" or "os", not {durability!r}')
+        if not isinstance(busy_timeout_s, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"busy_timeout_s must be a number of seconds, not {busy_timeout_s!r:.80}")
         if not 0 <= busy_timeout_s <= 1_000_000:
             raise ValueError(
                 f"busy_timeout_s must lie within 0 and 1,000,000 seconds, not {busy_timeout_s!r}"
@@ -77,13 +81,15 @@ class Database:
         self.durability: Durability = durability
         self.busy_timeout_s = busy_timeout_s
         self.read_only = read_only
+        self._makes = create and not read_only
         # Where we can flush the WAL ourselves, the lock is free meanwhile; else SQLite flushes in COMMIT.
         self._flushes = durability == "disk" and _CAN_FLUSH
         self._wal: int | None = None
         self._flushing = threading.Lock()  # guards the two: a descriptor must not be closed under a flush
         self._released = True  # no writing connection is open, so that the WAL is not sure to stay
+        self.as_it_lies = False
         self._broken: OutcomeUnknown | None = None  # a flush has failed
-        self.identity = self._find(create=create and not read_only)
+        self.identity = self._find(create=self._makes)
 
     @property
     def shown(self) -> str:
@@ -101,9 +107,9 @@ class Database:
         try:
             with self.errors():
                 version = self._retry(lambda: self._identify(db))
+                if version == 0 and not self._makes:
+                    raise NotOurs(f"{self.shown} is empty: no turnlog has been written there")
                 if self.read_only:
-                    if version == 0:
-                        raise NotOurs(f"{self.shown} is empty: no turnlog has been written there")
                     return db
                 self._retry(lambda: db.execute("pragma journal_mode = wal").fetchone())
             self.transact(db, lambda: self._lift(db, projections))
@@ -130,9 +136,13 @@ class Database:
                 # A WAL file that nobody writes can be read in a place where SQLite cannot put its -shm file,
                 # but only without locks: not for an error of any other kind.
                 unfinished = self._left("-wal") or self._left("-journal")
+                if is_refused(error) and not os.access(self._file, os.R_OK):
+                    raise StorageError(f"{self.shown} cannot be opened: Permission denied") from error
                 if not self.read_only or unfinished or not is_refused(error):
                     raise
-                return self._open(immutable=True, writing=False)
+                db = self._open(immutable=True, writing=False)
+                self.as_it_lies = True
+                return db
 
     def transact(self, db: Connection, action: Callable[[], T]) -> T:
         """Carry out `action` in a write transaction of `db`, its lock taken at the start; all or nothing.
@@ -294,7 +304,7 @@ class Database:
         """The error of somebody who has waited for the lock as long as was allowed."""
         return Busy(
             f"{self.shown}: another writer held the lock for more than {self.busy_timeout_s:g} s; "
-            "try again, or open with a greater busy_timeout_s"
+            "try again (a program can wait for longer, with a greater busy_timeout_s)"
         )
 
     def error(self, error: BaseException, *, committing: bool = False) -> TurnlogError:
@@ -356,9 +366,7 @@ class Database:
 
     def _make(self, *, create: bool) -> None:
         if not create:
-            raise StorageError(
-                f"{self.shown} does not exist; it was not created, since it is opened to be read"
-            )
+            raise StorageError(f"{self.shown} does not exist; it was not created")
         try:
             # The mode is set before a byte is in it, and SQLite gives its -wal and -shm files the same.
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

@@ -66,7 +66,7 @@ def storage_error(
     if code in (_BUSY, _LOCKED):
         return Busy(
             f"{path}: another writer held the lock for more than {busy_timeout_s:g} s; "
-            f"try again, or open with a greater busy_timeout_s [{detail}]"
+            f"try again (a program can wait for longer, with a greater busy_timeout_s) [{detail}]"
         )
     if committing and getattr(error, "sqlite_errorcode", None) in _NOT_FLUSHED:
         return OutcomeUnknown(

@@ -22,11 +22,23 @@ class Limits:
         key: of a key, an agent's, an activity's or a run's name, or an idempotency key. Default 4 KiB.
         value: of a value. Default 64 MiB.
         metadata: of the JSON text of one entry's metadata. Default 1 MiB.
+
+    Raises:
+        TypeError, ValueError: something that is no size.
     """
 
     key: int = 4 * 1024
     value: int = 64 * 1024 * 1024
     metadata: int = 1024 * 1024
+
+    def __post_init__(self) -> None:
+        """Check the sizes."""
+        for name in ("key", "value", "metadata"):
+            size = getattr(self, name)
+            if type(size) is not int:
+                raise TypeError(f"{name} must be an int, a number of bytes, not {size!r:.80}")
+            if size < 0:
+                raise ValueError(f"{name} is a number of bytes, and must not be negative: {size}")
 
     def check_name(self, what: str, name: str) -> None:
         """Raises: ValueError if `name` is longer than a key may be."""

@@ -129,6 +129,11 @@ class EventLog:
         return self._database.read_only
 
     @property
+    def as_it_lies(self) -> bool:
+        """Whether it is read as it lies, without locks; see `turnlog.open`, `read_only`."""
+        return self._database.as_it_lies
+
+    @property
     def durability(self) -> Durability:
         """What an acknowledged write has survived; see `turnlog.open`."""
         return self._database.durability
@@ -368,6 +373,8 @@ class EventLog:
         self, commands: Sequence[Command[Any]], run: str, agent: str | None, activity: str | None
     ) -> Commands | None:
         """What was asked, once it has been found acceptable; None if it is nothing."""
+        if hasattr(commands, "decide"):
+            raise TypeError(f"execute takes a list of commands, as [Write(key, value)], not {commands!r:.80}")
         commands = tuple(commands)
         self._check_names(run, agent, activity)
         repeats = check_keys(commands)

@@ -17,6 +17,7 @@ from ..eventlog import BadAddress
 from ..eventlog.driver import Connection
 from ..eventlog.limits import MAX_TURN
 from ..eventlog.runs import Head, Lineage, read_head, revision_upto
+from .cli_text import iso_time
 from .visits import read_visits, visit_end, visit_marks
 
 __all__ = ["Point", "locate", "resolve"]
@@ -132,7 +133,8 @@ def _time(db: Connection, lineage: Lineage, head: Head, address: str) -> Point:
             return _point(db, lineage, row[0])
     first = read_visits(db, lineage, head)
     begun = next((visit.began_at for visit in first if visit.began_at is not None), None)
-    raise BadAddress(f"run {lineage.run.name!r} had no event at {address}; its first was recorded {begun}")
+    first_at = "never" if begun is None else f"at {iso_time(begun)}"
+    raise BadAddress(f"run {lineage.run.name!r} had no event at {address}; its first was recorded {first_at}")
 
 
 def _revision_upto(db: Connection, lineage: Lineage, head: Head, position: int) -> int:
@@ -149,9 +151,12 @@ def _revision_upto(db: Connection, lineage: Lineage, head: Head, position: int) 
 
 
 def _point(db: Connection, lineage: Lineage, revision: int, turn: int | None = None) -> Point:
-    for segment in lineage.upto(revision)[:1]:
-        position, at_turn = db.execute(_AT_REVISION, (segment.run, revision)).fetchone()
-        goes_on = db.execute(_GOES_ON, (segment.run, revision + 1)).fetchone() is not None
+    for run, after, upto in lineage.segments:
+        if not after < revision <= upto:
+            continue
+        position, at_turn = db.execute(_AT_REVISION, (run, revision)).fetchone()
+        # Where a fork left its parent in the middle of a batch, everybody saw this state: in the fork.
+        goes_on = revision < upto and db.execute(_GOES_ON, (run, revision + 1)).fetchone() is not None
         return Point(revision, position, at_turn if turn is None else turn, goes_on)
     return Point(0, 0, 0 if turn is None else turn)
 

@@ -11,7 +11,7 @@ from ..eventlog.runs import Lineage, read_head
 from .address import Point
 from .visits import turned_below
 
-__all__ = ["batch_end", "first_batch_end", "first_sight"]
+__all__ = ["batch_end", "ends_beside", "first_batch_end", "first_sight"]
 
 _NEXT_BATCH = "select min(revision) from events where run = ? and revision > ? and batch = 0"
 _AT = "select position, turn, batch from events where run = ? and revision = ?"
@@ -42,6 +42,13 @@ def first_batch_end(log: EventLog, lineage: Lineage, holds: Callable[[Point], bo
 def batch_end(db: Connection, lineage: Lineage, revision: int) -> Point:
     """The end of the batch that holds `revision`: the first state anybody saw with it."""
     return _batch_around(db, lineage, revision, read_head(db, lineage.run.id).revision)[1]
+
+
+def ends_beside(db: Connection, lineage: Lineage, revision: int) -> tuple[int, int]:
+    """Positions of the ends of the batch before the one that holds `revision`, and of that one."""
+    first, end = _batch_around(db, lineage, revision, read_head(db, lineage.run.id).revision)
+    before = lineage.upto(first - 1)[:1]
+    return next((db.execute(_AT, (each.run, first - 1)).fetchone()[0] for each in before), 0), end.position
 
 
 def first_sight(db: Connection, lineage: Lineage, entry: Entry, end: Point) -> Point | None:

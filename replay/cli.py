@@ -23,7 +23,7 @@ from .cli_checking import anchor, doctor, verify
 from .cli_history import bisect, blame, diff, history
 from .cli_keeping import backup, rebuild, sweep
 from .cli_log import log
-from .cli_options import Refused
+from .cli_options import Refused, done_already
 from .cli_reading import runs, show, turns
 from .cli_redacting import redact
 from .cli_state import get, state
@@ -142,7 +142,9 @@ def _failures() -> Generator[None]:
     except OSError as error:
         _forget_output()
         name = error.filename or "the output could not be written"
-        raise Failure(f"{name}: {error.strerror or error}") from error
+        done = done_already()
+        but = "" if done is None else f", but it was done: {done}"
+        raise Failure(f"{name}: {error.strerror or error}{but}") from error
     except KeyboardInterrupt:
         _forget_output()
         raise click.exceptions.Exit(130) from None

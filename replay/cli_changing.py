@@ -11,6 +11,7 @@ import click
 from .cli_options import (
     asking,
     at_option,
+    change_done,
     chosen_timeline,
     database_argument,
     exact_text,
@@ -40,6 +41,7 @@ def restore(db: str, run: str | None, at: str, who: str | None, reason: str | No
 
     Nothing is rewritten: events that point to the past are appended, in one batch, and blame still names the
     original authors. Reserved entries stay as they are. To undo it, restore the point before it.
+    A position inside a batch is refused, since nobody ever saw that state.
 
     \b
     turnlog restore team.db --at 3 --as ops --reason "bad merge"
@@ -51,6 +53,7 @@ def restore(db: str, run: str | None, at: str, who: str | None, reason: str | No
         with asking(), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             restored = timeline.restore(at=at, by=who, reason=reason)
+        change_done(f"@{restored.position}")
         put_back, removed = _count_changes(log, restored)
     undo = f"@{restored.position - 1}"
     if as_json:
@@ -84,6 +87,8 @@ def restore(db: str, run: str | None, at: str, who: str | None, reason: str | No
 def fork(db: str, run: str | None, at: str | None, name: str, as_json: bool) -> None:
     """Begin a new run that starts from a run's state at a point; no event is copied, and the run goes on.
 
+    A position inside a batch is refused, since nobody ever saw that state.
+
     \b
     turnlog fork team.db --at 3 --as what-if
     """
@@ -93,8 +98,9 @@ def fork(db: str, run: str | None, at: str | None, name: str, as_json: bool) -> 
         point = timeline.point(at=at)
         with asking():
             forked = timeline.fork(at=at, run=name)
-        entries = len(forked.state())
         head = log.head(name)
+        change_done(f"run {name}" if head is None else f"@{head.position}")
+        entries = len(forked.state())
     if as_json:
         screen.record(
             {

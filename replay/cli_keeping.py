@@ -6,7 +6,16 @@ from pathlib import Path
 
 import click
 
-from .cli_options import any_run_option, asking, database_argument, exact_text, json_option, reading, writing
+from .cli_options import (
+    any_run_option,
+    asking,
+    change_done,
+    database_argument,
+    exact_text,
+    json_option,
+    reading,
+    writing,
+)
 from .cli_output import Screen
 from .cli_progress import progress
 from .cli_text import counted
@@ -97,6 +106,7 @@ def sweep(db: str, run: str | None, who: str | None, as_json: bool) -> None:
     screen = Screen(as_json=as_json)
     with writing(db) as log, asking():
         swept = delete_expired(log, run, agent=who)
+    change_done(f"{counted(sum(swept.values()), 'entry', 'entries')} deleted")
     for name, number in swept.items():
         if as_json:
             screen.record({"run": name, "deleted": number})

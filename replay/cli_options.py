@@ -19,9 +19,11 @@ __all__ = [
     "any_run_option",
     "asking",
     "at_option",
+    "change_done",
     "chosen_run",
     "chosen_timeline",
     "database_argument",
+    "done_already",
     "exact_text",
     "json_option",
     "key_argument",
@@ -31,6 +33,8 @@ __all__ = [
     "writing",
 ]
 
+_DONE = f"{__name__}.done"
+_AS_IT_LIES = "the log is read as it lies, without locks; what is written meanwhile is not seen"
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
@@ -79,6 +83,8 @@ def reading(path: str) -> Generator[EventLog]:
 
     with asking():
         log = EventLog(path, projections=(EntriesProjection(),), read_only=True)
+    if log.as_it_lies:
+        click.echo(f"turnlog: {_AS_IT_LIES}", err=True)
     with log:
         yield log
 
@@ -102,6 +108,17 @@ def asking() -> Generator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise Refused(str(error)) from error
+
+
+def change_done(what: str) -> None:
+    """Note that the verb has changed the log, to be told if its output cannot be written."""
+    click.get_current_context().meta[_DONE] = what
+
+
+def done_already() -> str | None:
+    """What the verb has changed so far."""
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(_DONE)
 
 
 @contextmanager

@@ -15,9 +15,10 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from .cli_log import newest_position
-from .cli_options import Refused, database_argument, exact_text, json_option, reading, writing
+from .cli_options import Refused, change_done, database_argument, exact_text, json_option, reading, writing
 from .cli_output import Screen
 from .cli_progress import progress
+from .cli_text import counted
 
 if TYPE_CHECKING:
     from ..eventlog import EventLog
@@ -95,6 +96,7 @@ def import_(db: str, source: str, run: str | None, as_json: bool) -> None:
             warnings.simplefilter("always", UserWarning)
             names = import_lines(log, _counted(lines, done), run)
             heads = [(name, log.head(name)) for name in names]
+    change_done(f"{counted(len(heads), 'run', 'runs')} taken in")
     for warning in warned:
         click.echo(f"warning: {warning.message}", err=True)
     for name, head in heads:

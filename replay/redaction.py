@@ -11,13 +11,18 @@ from ..eventlog.batch import Actor
 from ..eventlog.commands import check_name, exact_str
 from ..eventlog.redaction import Redact
 from ..eventlog.runs import run_at
+from ..eventlog.schema import shown_name
 from ..eventlog.text import stored_text
+from ..memory.reserved import is_reserved
 from .sought import Found, as_word, pattern, text_at, texts_of, whereabouts
 
 __all__ = ["Receipt", "redact"]
 
 _NAMED = "select id, family, commitment from names where text = ? order by family"
 _ANY_ERASED = "select 1 from names where text is null limit 1"
+_HAD_KEY = f"""
+select 1 from names where {shown_name("names")} = ? and exists (select 1 from events where key = names.id)
+"""  # noqa: S608 - constants only
 _IS_RUN = "select 1 from runs where name = ?"
 _RUNS_OF = "select id from runs where family = ? order by id desc"
 _DESCENDANTS = """
@@ -41,8 +46,11 @@ class Receipt:
         wal_emptied: whether old copies are out of the file's pages and the WAL too; False if another process
             kept reading or writing the log meanwhile. Asking again then does the rest.
         names_left: names in which the pattern, or the name, is found still: they have to be erased by name.
+        runs_left: names of runs in which it is found still, which cannot be erased.
         positions_left: of events in which it is found still. With a pattern that is in their reasons and
             idempotency keys, which cannot be erased; with a name in their texts too.
+        reserved: how many reserved keys, as those of checkpoints and approvals, lost a text or their name:
+            what they belong to cannot be resumed from those records.
     """
 
     events: int
@@ -53,6 +61,8 @@ class Receipt:
     wal_emptied: bool
     names_left: tuple[str, ...] = ()
     positions_left: tuple[int, ...] = ()
+    runs_left: tuple[str, ...] = ()
+    reserved: int = 0
 
 
 def redact(
@@ -88,12 +98,13 @@ def redact(
         key: only values of this key, in whatever run.
         run: only what this run itself recorded.
         matching: a regular expression, searched for in values and metadata, in JSON also with its escapes
-            undone.
+            undone. One that finds nothing at all, as `""` and `"z*"` do in every text, is refused.
 
     Raises:
         TypeError, ValueError: what was stated cannot be, or is nothing, or too much at once, or `reason` or
             `by` says what is to be erased.
-        NotFound: there is no such event or run; or no such name, in a log of which no name was erased yet.
+        NotFound: there is no such event or run, or no run ever had such a key; or no such name. In a log of
+            which some name was erased, a key or name that is not there is none that is missing.
         Busy, StorageError: nothing was erased.
     """
     check_name(log.limits, "by", by)
@@ -103,18 +114,41 @@ def redact(
     if (position is not None) + (name is not None) + bool(narrowing) != 1:
         raise ValueError("state either position, or name, or some of key, run and matching")
     actor = Actor(by)
+    if matching is not None:
+        _check_narrow(matching)
     _check_told(reason, by, name, matching)
     if name is not None:
         requests = _of_name(log, exact_str("name", name), reason, actor)
         done = _carry_out(log, requests, names=sum(bool(each.names) for each in requests))
-        return _with_left(log, done, as_word(name), texts=True)
+        return _with_left(log, replace(done, reserved=int(is_reserved(name))), as_word(name), texts=True)
     if position is not None:
         found = text_at(log, position)
     else:
+        if key is not None:
+            _check_key(log, key)
         found = texts_of(log, key, run, None if matching is None else pattern(matching))
     requests = _of_texts(log, found, reason, actor)
-    done = _carry_out(log, requests, names=0)
+    records = sum(name is not None and is_reserved(name) for keys in found.values() for name in keys)
+    done = replace(_carry_out(log, requests, names=0), reserved=records)
     return done if matching is None else _with_left(log, done, matching, texts=False)
+
+
+def _check_narrow(matching: str) -> None:
+    """One that is found where there is nothing, as a shell's unset variable, means every text."""
+    pattern(matching)
+    if any((found := re.search(matching, text)) and not found[0] for text in ("", "a")):
+        raise ValueError(
+            f"matching {matching!r:.80} matches the empty string, so it is found in every text; to erase all "
+            "of a run or of a key state that alone"
+        )
+
+
+def _check_key(log: EventLog, key: str) -> None:
+    with log.reading() as db:
+        bound = (stored_text(exact_str("key", key)),)
+        # Who asks again, because old copies were left the first time, may state a key erased since.
+        if not db.execute(_HAD_KEY, bound).fetchone() and not db.execute(_ANY_ERASED).fetchone():
+            raise NotFound(f"{log.path} has no run that ever had a key {key!r:.80}")
 
 
 def _check_told(reason: str, by: str, name: str | None, matching: str | None) -> None:
@@ -175,5 +209,5 @@ def _of_name(log: EventLog, name: str, reason: str, actor: Actor) -> list[Redact
 
 def _with_left(log: EventLog, done: Receipt, expression: str, *, texts: bool) -> Receipt:
     """`done`, with what `expression` is found in still."""
-    names, positions = whereabouts(log, pattern(expression), texts=texts)
-    return replace(done, names_left=names, positions_left=positions)
+    names, runs, positions = whereabouts(log, pattern(expression), texts=texts)
+    return replace(done, names_left=names, runs_left=runs, positions_left=positions)

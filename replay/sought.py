@@ -36,6 +36,10 @@ where position > :after and position <= :upto
     and (:texts or idempotency_key is not null or type in (13, 20, 22))
 order by position limit :limit
 """
+_NAMES = """
+select text, max(id in (select name from runs)) from names
+where text is not null group by text order by min(id)
+"""
 _AT = "select type, salt is null, content from events where position = ?"
 Matches = Callable[[str | bytes | None, str | None], bool]
 """Whether a text, or some JSON or text beside it, is one that is looked for."""
@@ -133,15 +137,19 @@ def _spellings(text: str) -> Iterator[str]:
                 waiting += cast("list[object]", item)
 
 
-def whereabouts(log: EventLog, matches: Matches, *, texts: bool) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Names, and positions of events, in which something is found still.
+def whereabouts(
+    log: EventLog, matches: Matches, *, texts: bool
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]:
+    """Names, names of runs, and positions of events, in which something is found still.
 
     Of events the reasons and idempotency keys are looked at, with `texts` also values and metadata.
     """
     with log.reading() as db:
-        stored = db.execute("select distinct text from names where text is not null").fetchall()
+        stored = db.execute(_NAMES).fetchall()
         (upto,) = db.execute(_HEAD).fetchone()
-    names = tuple(read_text(name) for (name,) in stored if matches(name, None))
+    told = [(read_text(name), of_run) for name, of_run in stored if matches(name, None)]
+    names = tuple(name for name, of_run in told if not of_run)
+    runs = tuple(name for name, of_run in told if of_run)
     positions: list[int] = []
     after = 0
     while True:
@@ -152,5 +160,5 @@ def whereabouts(log: EventLog, matches: Matches, *, texts: bool) -> tuple[tuple[
             if matches(value, metadata) or matches(key, reason):
                 positions.append(position)
         if len(rows) < _PAGE:
-            return names, tuple(positions)
+            return names, runs, tuple(positions)
         after = rows[-1][0]

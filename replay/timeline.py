@@ -34,7 +34,7 @@ from ..memory.entry import MemoryEntry
 from ..memory.reserved import is_reserved
 from ..projections import fold
 from .address import Point, locate, resolve
-from .bisect import batch_end, first_batch_end, first_sight
+from .bisect import batch_end, ends_beside, first_batch_end, first_sight
 from .changes import changed_keys, filled_at, has_key, key_events, known_keys, read_recorded
 from .restore import back_to, later_checkpoint
 from .state import Difference, State, difference, is_expired, is_visible, memory_entry
@@ -269,9 +269,12 @@ class Timeline:
 
         Returns:
             The `Restored` event.
+
+        Raises:
+            BadAddress: see `point`; or a position inside a batch, whose state nobody ever saw.
         """
         with self._log.reading() as db:
-            point = self._point(db, turn, position, at)
+            point = self._goal(db, turn, position, at)
             command = back_to(db, self._lineage, point, by, reason)
             later = later_checkpoint(db, self._lineage, point)
         # Before anything is written: where warnings are errors, what raises must have changed nothing.
@@ -303,8 +306,10 @@ class Timeline:
 
         Raises:
             RunExists: the name is taken.
+            BadAddress: as of `restore`.
         """
-        point = self.point(turn=turn, position=position, at=at)
+        with self._log.reading() as db:
+            point = self._goal(db, turn, position, at)
         self._log.fork(self.run, point.revision, run=run, turn=point.turn, agent=by)
         return type(self)(self._log, run)
 
@@ -318,6 +323,18 @@ class Timeline:
 
     def _point(self, db: Connection, turn: int | None, position: int | None, at: str | None) -> Point:
         return resolve(db, self._lineage, self._address(turn, position, at))
+
+    def _goal(self, db: Connection, turn: int | None, position: int | None, at: str | None) -> Point:
+        """Where a run may be taken: no position inside a batch, which would bring to life what nobody saw."""
+        address = self._address(turn, position, at)
+        point = resolve(db, self._lineage, address)
+        if point.inside_batch and address.startswith("@"):
+            before, behind = ends_beside(db, self._lineage, point.revision)
+            raise BadAddress(
+                f"run {self.run!r}: {address} lies inside a batch, and nobody ever saw that state; "
+                f"give the end of the batch before, @{before}, or of this one, @{behind}"
+            )
+        return point
 
     def _address(self, turn: int | None, position: int | None, at: str | None) -> str:
         """One address for the three ways to give it."""

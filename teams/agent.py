@@ -46,7 +46,13 @@ class Agent:
         if not callable(self.run):
             raise TypeError(f"agent {self.name!r}: run must be callable, not {type(self.run).__name__}")
         if self.result_type is not None:
-            check_schema(self.result_type)
+            try:
+                check_schema(self.result_type)
+            except TypeError as error:
+                raise TypeError(
+                    f"agent {self.name!r}: result_type must be a type that pydantic can validate, "
+                    f"not {self.result_type!r:.80}"
+                ) from error
 
     @property
     def is_async(self) -> bool:
@@ -67,7 +73,10 @@ class Agent:
                     f"agent {self.name!r} returned {_a(returned)}; it must return a str or have a result_type"
                 )
             return Output(exact_str("output", returned))
-        value = self._value(returned)
+        try:
+            value = self._value(returned)
+        except TypeError as error:
+            raise TypeError(f"agent {self.name!r}: its result is none of its result_type: {error}") from error
         structured = encode_json(value)
         if isinstance(returned, str):
             return Output(exact_str("output", returned), structured)

@@ -11,6 +11,7 @@ import click
 from ..replay.cli import Failure
 from ..replay.cli_options import (
     Refused,
+    change_done,
     database_argument,
     exact_text,
     json_option,
@@ -54,8 +55,8 @@ class Declined(Failure):
 @click.argument("ident", required=False, metavar="ID]", callback=exact_text)
 @click.option("--run", metavar="RUN", callback=exact_text, help="Only this run.")
 @click.option("--pending", is_flag=True, help="List only those nobody has decided.")
-@click.option("--approve", "decision", flag_value="approve", help="decide: let the run go on with it.")
-@click.option("--reject", "decision", flag_value="reject", help="decide: do not.")
+@click.option("--approve", is_flag=True, help="decide: let the run go on with it.")
+@click.option("--reject", is_flag=True, help="decide: do not.")
 @click.option("--as", "who", metavar="WHO", callback=exact_text, help="decide: who decides.")
 @click.option("--name", metavar="NAME", callback=exact_text, help="decide: how they are called.")
 @click.option("--hash", "stated", metavar="H", help="decide: the hash of what was reviewed, from `show`.")
@@ -66,7 +67,8 @@ def approvals(
     ident: str | None,
     run: str | None,
     pending: bool,
-    decision: Literal["approve", "reject"] | None,
+    approve: bool,
+    reject: bool,
     who: str | None,
     name: str | None,
     stated: str | None,
@@ -88,16 +90,18 @@ def approvals(
         raise Refused(f"say which: turnlog approvals DB {verb} ID")
     if verb is not None and pending:
         raise Refused("--pending belongs to the list")
-    if verb != "decide" and (decision, who, name, stated) != (None, None, None, None):
+    if verb != "decide" and (approve or reject or (who, name, stated) != (None, None, None)):
         raise Refused("--approve, --reject, --as, --name and --hash belong to decide")
     if ident is None:
         _list(screen, db, run, pending=pending)
     elif verb == "show":
         _show(screen, db, run, ident)
-    elif decision is None or who is None:
-        raise Refused("say --approve or --reject" if decision is None else "say who decides, with --as")
+    elif approve == reject:
+        raise Refused("say one of --approve and --reject")
+    elif who is None:
+        raise Refused("say who decides, with --as")
     else:
-        _decide(screen, db, run, ident, Decided(decision, who, name, stated))
+        _decide(screen, db, run, ident, Decided("approve" if approve else "reject", who, name, stated))
 
 
 def _show(screen: Screen, db: str, run: str | None, ident: str) -> None:
@@ -116,6 +120,7 @@ def _decide(screen: Screen, db: str, run: str | None, ident: str, decided: Decid
         stated = _confirmed(screen, kept, decided.verb) if decided.stated is None else decided.stated
         _write(log, kept, decided, stated)
         done = _find(log, kept.run, ident)
+    change_done(f"@{done.position}")
     if screen.as_json:
         screen.record(_told(done, _read(done)))
         return
@@ -177,9 +182,12 @@ def _read(kept: KeptApproval) -> ApprovalRecord:
 
 def _confirmed(screen: Screen, kept: KeptApproval, decision: str) -> str:
     """The hash of what is shown, once whoever sits at the terminal has said yes to it."""
+    record = _read(kept)
+    if record.decision is not None:
+        by = record.decision.reviewer
+        raise Declined(f"{kept.id} of run {kept.run} was {record.state} already, by {by}; that is final")
     if not screen.terminal or not sys.stdin.isatty():
         raise Refused("state what was reviewed with --hash, as `turnlog approvals DB show ID` gives it")
-    record = _read(kept)
     _print(screen, kept, record)
     if not click.confirm(f"{decision.capitalize()} exactly this?"):
         raise Refused("nothing was decided")

@@ -11,7 +11,7 @@
 Every rule is one test, and a test that fails says which rule was broken. Abilities that a store may have or
 lack are held to their rules where the store has them. `docs/custom-stores.md` walks through it.
 
-Needs pytest, which the library itself does not: `pip install 'turnlog[testing]'`.
+Needs pytest, which the library itself does not: `pip install '.[testing]'` in a clone of the repository.
 """
 
 from pkgutil import iter_modules
@@ -20,7 +20,8 @@ try:
     import pytest
 except ImportError as error:
     raise ImportError(
-        "turnlog.testing holds tests for pytest, which is not installed here: pip install 'turnlog[testing]'"
+        "turnlog.testing holds tests for pytest, which is not installed here: "
+        "pip install pytest, or '.[testing]' in a clone"
     ) from error
 
 # Before they are imported: only then do their assertions show what was found and what was expected.

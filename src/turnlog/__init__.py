@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from turnlog._open import open  # noqa: A004
+    from turnlog._open import open as open  # noqa: A004 - public, but see `__all__`
     from turnlog.eventlog import (
         AdvanceTurn,
         BadAddress,
@@ -84,7 +84,7 @@ else:
         """A public name, or a part of the package."""
         if name in ("eventlog", "memory", "projections", "replay", "teams", "testing"):
             return import_module(f"turnlog.{name}")
-        if name in __all__:
+        if name in __all__ or name == "open":
             for home in (
                 "turnlog._open",
                 "turnlog.eventlog",
@@ -99,9 +99,10 @@ else:
 
     def __dir__() -> list[str]:
         """Everything there is, imported yet or not."""
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *__all__, "open"})
 
 
+# `turnlog.open` is public as well, but `from turnlog import *` must not take the place of Python's own.
 __all__ = [
     "AdvanceTurn",
     "Agent",
@@ -165,7 +166,6 @@ __all__ = [
     "acting_as",
     "arestore",
     "arun_tasks",
-    "open",
     "redact",
     "restore",
     "run_tasks",

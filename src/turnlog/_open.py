@@ -28,7 +28,10 @@ def open(  # noqa: A001 - `turnlog.open`, as `io.open` and `dbm.open`
         durability: what an acknowledged write has survived: `"disk"` (default) a power cut, because it was
             flushed; `"os"` a killed process only, several times faster.
         busy_timeout_s: seconds to wait for another writer before `Busy`.
-        read_only: open to read; the file must exist and is not changed.
+        read_only: open to read; the file must exist and is not changed. In a place where nothing may be
+            written, as a folder of somebody else's, it is read as it lies, without locks
+            (`EventLog.as_it_lies`): every read looks anew, but what is written while one is under way it
+            does not see, and may fail on.
         create: make the file if it is missing.
         limits: sizes above which a command is refused; see `Limits`.
 

@@ -203,8 +203,8 @@ MUTATORS: dict[str, Callable[[EventLog], Any]] = {
     "EventLog.aexecute": lambda log: _run(lambda: log.aexecute(_BATCH, run="main")),
     "EventLog.fork": lambda log: log.fork("main", 4, run="new", turn=0),
     "EventLog.transact": lambda log: log.transact(EntriesProjection().rebuild),
-    "Timeline.restore": lambda log: Timeline(log, "main").restore(position=2),
-    "Timeline.fork": lambda log: Timeline(log, "main").fork(run="new", position=4),
+    "Timeline.restore": lambda log: Timeline(log, "main").restore(position=3),
+    "Timeline.fork": lambda log: Timeline(log, "main").fork(run="new", position=3),
     "EventLog.redact": lambda log: log.redact(
         [Redact("main", {1: {"a": [1]}}, (), (), "asked for", Actor("dpo"))]
     ),
@@ -248,6 +248,7 @@ be there more than once, with what tells the cases apart behind a comma."""
 
 READERS: dict[str, set[str]] = {
     "EventLog": {
+        "as_it_lies",
         "busy_timeout_s",
         "close",
         "consult",
@@ -339,7 +340,6 @@ READERS: dict[str, set[str]] = {
         "fold_runs",
         "kept_approvals",
         "memory_point",
-        "open",
         "read_anchor",
         "read_birth",
         "read_entries",

@@ -75,10 +75,12 @@ class Work:
 
     @property
     def position(self) -> int:
-        """Some position of the log."""
-        head = self.log.head("main")
-        assert head is not None
-        return self.random.randrange(head.position + 1)
+        """Some position of the log that is not inside a batch of the run."""
+        timeline = Timeline(self.log, "main")
+        while True:
+            position = self.random.randrange(timeline.point().position + 1)
+            if not timeline.point(position=position).inside_batch:
+                return position
 
     def beside(self, name: str) -> Path:
         """A file beside the log."""

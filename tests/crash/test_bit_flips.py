@@ -46,7 +46,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store.execute([Write("a", "v", {"x": 1}), Write("b", "\ud83d", None, 3), AdvanceTurn()], agent="w")
         store.execute([Delete("b")], activity="t")
         store.compare_and_set("a", "x", "y")
-        Timeline(log, "m").restore(position=2, by="o", reason="r")
+        Timeline(log, "m").restore(position=3, by="o", reason="r")
         log.fork("m", 3, run="f", turn=1)
         EventSourcedStore(log, "f").execute([Write("a", "u"), SetTurn(5)])
         log.execute([Write("writer/k", "[1]", {"sharedMemoryValueEncoding": "json"})], run="s")

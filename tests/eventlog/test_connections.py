@@ -346,6 +346,37 @@ with EventLog(path, read_only=True) as log:
     assert everything_in(shared.parent) == before
 
 
+def test_a_log_read_as_it_lies_is_looked_at_anew(shared: Path) -> None:
+    """What somebody else wrote and closed is seen by the next read, though no lock could be had."""
+    program = """
+with EventLog(path, read_only=True) as log:
+    assert log.as_it_lies
+    for _ in range(2):
+        print(log.head("main").position, len(list(log.read())), flush=True)
+        sys.stdin.readline()
+"""
+    command = [sys.executable, "-c", _AS_NOBODY + program, shared]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as reader:
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+        try:
+            assert reader.stdout.readline() == "1 1\n"
+            shared.parent.chmod(0o755)
+            shared.chmod(0o644)
+            with EventLog(shared) as log:
+                assert not log.as_it_lies
+                log.execute([Write("k", "w"), Write("l", "v")], run="main")
+            shared.parent.chmod(0o555)
+            reader.stdin.write("\n")
+            reader.stdin.flush()
+            assert reader.stdout.readline() == "3 3\n"
+            reader.communicate("\n", timeout=30)
+        finally:
+            reader.kill()
+    assert reader.returncode == 0
+
+
 def test_a_log_in_a_read_only_folder_cannot_be_written(shared: Path) -> None:
     """Opening such a log to write is a storage error that says why, and nothing changes."""
     before = everything_in(shared.parent)
@@ -390,6 +421,23 @@ try:
     EventLog(path, **{options})
 except StorageError as error:
     assert "cannot be opened: Permission denied" in str(error), error
+else:
+    raise SystemExit("it was opened")
+""",
+    )
+
+
+@pytest.mark.parametrize("options", ["{}", "{'read_only': True}"])
+def test_a_log_of_somebody_else_is_a_storage_error(shared: Path, options: str) -> None:
+    """A file that may not be read is named, and the message says why."""
+    shared.chmod(0o000)
+    as_nobody(
+        shared,
+        f"""
+try:
+    EventLog(path, **{options})
+except StorageError as error:
+    assert str(error) == f"{{path}} cannot be opened: Permission denied", error
 else:
     raise SystemExit("it was opened")
 """,

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from turnlog.eventlog import Corrupt, EventLog, NotOurs, StorageError, TooNew, TurnlogError, Write
+from turnlog.eventlog import Corrupt, EventLog, Limits, NotOurs, StorageError, TooNew, TurnlogError, Write
 from turnlog.eventlog.driver import driver
 from turnlog.eventlog.schema import APPLICATION_ID, SCHEMA_VERSION
 
@@ -388,3 +388,44 @@ def test_the_file_says_what_it_is(path: Path, log: EventLog) -> None:
 def test_all_refusals_are_turnlog_errors() -> None:
     """One `except` catches whatever opening a file can say."""
     assert {error.__base__ for error in (NotOurs, TooNew, Corrupt, StorageError)} == {TurnlogError}
+
+
+@pytest.mark.parametrize("options", [{"create": False}, {"read_only": True}])
+def test_an_empty_file_is_not_lifted_where_nothing_is_to_be_made(
+    path: Path, options: dict[str, bool]
+) -> None:
+    """It stays empty, and the message says what is wrong."""
+    path.touch()
+    with pytest.raises(NotOurs, match="is empty: no turnlog has been written there"):
+        EventLog(path, **options)
+    assert path.stat().st_size == 0
+
+
+@pytest.mark.parametrize(
+    ("misuse", "error", "message"),
+    [
+        (
+            lambda path: EventLog(path, busy_timeout_s=cast("Any", "1")),
+            TypeError,
+            "number of seconds, not '1'",
+        ),
+        (lambda path: Limits(key=-1), ValueError, "key is a number of bytes, and must not be negative: -1"),
+        (lambda path: Limits(value=cast("Any", "x")), TypeError, "value must be an int.* not 'x'"),
+    ],
+    ids=["waiting", "a size below nothing", "no size"],
+)
+def test_arguments_that_cannot_be_are_refused_with_what_can(
+    path: Path, misuse: Callable[[Path], object], error: type[Exception], message: str
+) -> None:
+    """The message says what was meant."""
+    with pytest.raises(error, match=message):
+        misuse(path)
+
+
+def test_one_command_is_no_list_of_commands(path: Path) -> None:
+    """The message shows how a list of one is written."""
+    with (
+        EventLog(path) as log,
+        pytest.raises(TypeError, match=r"a list of commands, as \[Write\(key, value\)\], not Write"),
+    ):
+        log.execute(cast("Any", Write("k", "v")), run="main")

@@ -87,15 +87,22 @@ class Writer:
         with pytest.raises(ValueError, match="turn must lie within"):
             self.own.execute([Write(key, value), SetTurn(MAX_TURN), AdvanceTurn()])
 
+    def seen(self, timeline: Timeline) -> int:
+        """Some position that is not inside a batch."""
+        while True:
+            position = self.random.randrange(timeline.point().position)
+            if not timeline.point(position=position).inside_batch:
+                return position
+
     def restore(self, key: str, value: str) -> None:
         timeline = Timeline(self.log, "shared")
-        timeline.restore(position=self.random.randrange(timeline.point().position), reason=value)
+        timeline.restore(position=self.seen(timeline), reason=value)
 
     def fork(self, key: str, value: str) -> None:
         timeline = Timeline(self.log, "shared")
         name = f"fork {self.random.randrange(8)}"
         try:
-            timeline.fork(run=name, position=self.random.randrange(timeline.point().position))
+            timeline.fork(run=name, position=self.seen(timeline))
         except RunExists:
             EventSourcedStore(self.log, name).set(key, value)
 

@@ -639,7 +639,9 @@ class MemoryMachine(RuleBasedStateMachine):
             seen = visits(moments)
             visit = seen[back % len(seen)]
             return visit.last, {"at": f"{visit.turn}.{visit.number}"}
-        revision = back % len(moments)
+        revision, timeline = back % len(moments), self.timeline(run, 0)
+        while timeline.point(position=moments[revision].position).inside_batch:  # nobody may go there
+            revision += 1
         position = moments[revision].position
         return revision, {"at": f"@{position}"} if form == "at" else {"position": position}
 

@@ -178,3 +178,22 @@ def test_the_tests_run_on_a_supported_python() -> None:
     assert tools["basedpyright"]["pythonVersion"] == lowest
     assert tools["ruff"]["target-version"] == "py" + lowest.replace(".", "")
     assert sys.version_info >= tuple(map(int, lowest.split(".")))
+
+
+def test_the_tests_end_where_ctrl_c_is_ignored() -> None:
+    """As in `make test &` in a script: those that send it to themselves would else wait for ever."""
+    test = "tests/memory/test_async_trouble.py::test_ctrl_c_ends_a_loop_with_writes_under_way"
+    ignoring = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", test]
+    done = subprocess.run(
+        [sys.executable, "-c", ignoring, *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout

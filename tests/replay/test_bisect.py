@@ -100,7 +100,8 @@ def test_what_always_held_holds_at_the_first_batch_end(log: EventLog, timeline_o
 def test_halving_goes_on_into_the_parent(log: EventLog, store_of: Stores, timeline_of: Timelines) -> None:
     """In a fork of a fork the point is found wherever it lies; a batch cut by a fork ends at the fork."""
     batches(log, [2, 4])
-    one = timeline_of().fork(run="one", position=4)
+    log.fork("main", 4, run="one", turn=0)
+    one = timeline_of("one")
     store_of("one").set("in one", "1")
     two = one.fork(run="two")
     log.execute([Write("in two", "1"), Write("also in two", "1")], run="two")
@@ -241,11 +242,12 @@ def test_a_restored_value_is_found_where_it_was_first_seen(
 
 
 def test_the_first_may_lie_in_the_parent(
-    store: EventSourcedStore, store_of: Stores, timeline_of: Timelines
+    log: EventLog, store: EventSourcedStore, store_of: Stores, timeline_of: Timelines
 ) -> None:
     """And a batch that the fork cut off ends where it was cut."""
     store.execute([Write("k", "a"), Write("k", "b"), Write("k", "c")])
-    fork = timeline_of().fork(run="what-if", position=2)
+    log.fork("main", 2, run="what-if", turn=0)
+    fork = timeline_of("what-if")
     store_of("what-if").set("k", "d")
     assert [fork.first("k", text) for text in "abcd"] == [None, Point(2, 2, 0), None, Point(4, 5, 0)]
     assert timeline_of().first("k", "c") == Point(3, 3, 0)

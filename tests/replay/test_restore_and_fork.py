@@ -246,14 +246,49 @@ def test_an_entry_restored_keeps_its_birth_when_it_is_written_again(
     assert store.list()[0].created_at == born
 
 
-def test_a_restore_into_a_batch_goes_to_what_nobody_saw(
+@pytest.mark.parametrize("at", [{"at": "@2"}, {"at": "@002"}, {"position": 2}])
+def test_no_position_inside_a_batch_is_gone_back_to(
+    log: EventLog, store: EventSourcedStore, timeline_of: Timelines, at: dict[str, Any]
+) -> None:
+    """Nobody ever saw that state, so it is not made the present of a run; its ends are named."""
+    store.execute([Write("a", "1")])
+    store.execute([Write("b", "1"), Write("c", "1"), Write("d", "1")])
+    store.execute([Write("e", "1")])
+    timeline = timeline_of()
+    assert set(timeline.state(**at)) == {"a", "b"}
+    with pytest.raises(BadAddress, match=r"inside a batch.*before, @1, or of this one, @4$"):
+        timeline.restore(**at)
+    with pytest.raises(BadAddress, match=r"inside a batch.*before, @1, or of this one, @4$"):
+        timeline.fork(run="what-if", **at)
+    assert [info.run.name for info in log.runs()] == ["main"]
+    assert len(list(log.read())) == 5
+
+
+def test_a_batch_at_the_beginning_has_the_empty_state_before_it(
     store: EventSourcedStore, timeline_of: Timelines
 ) -> None:
-    """Any position may be gone back to, also one inside a batch; the address of a visit may be one."""
+    """Position 0 is an end like any other."""
+    store.execute([Write("a", "1"), Write("b", "1")])
+    with pytest.raises(BadAddress, match=r"before, @0, or of this one, @2$"):
+        timeline_of().restore(position=1)
+
+
+def test_a_fork_that_left_inside_a_batch_may_go_back_there(
+    log: EventLog, store: EventSourcedStore, timeline_of: Timelines
+) -> None:
+    """In the fork everybody saw what it began with."""
+    store.execute([Write("a", "1"), AdvanceTurn(), Write("c", "1")])
+    fork = timeline_of().fork(run="what-if", at="0")
+    log.execute([Write("d", "1")], run="what-if")
+    assert not fork.point(position=1).inside_batch
+    fork.restore(position=1)
+    assert set(fork.state()) == {"a"}
+
+
+def test_the_end_of_a_visit_may_lie_inside_a_batch(store: EventSourcedStore, timeline_of: Timelines) -> None:
+    """A batch that went on to another turn was at this one's end on its way."""
     store.execute([Write("a", "1"), Write("b", "1"), AdvanceTurn(), Write("c", "1")])
     timeline = timeline_of()
-    timeline.restore(position=1)
-    assert values(store) == {"a": "1"}
     timeline.restore(at="0.1")
     assert (values(store), store.get_turn()) == ({"a": "1", "b": "1"}, 0)
     timeline.restore(turn=1)
@@ -469,9 +504,9 @@ def test_a_fork_of_the_empty_beginning_is_a_fresh_run_with_a_past(
 def test_a_fork_from_inside_a_batch_starts_from_what_nobody_saw(
     store: EventSourcedStore, store_of: Stores, timeline_of: Timelines
 ) -> None:
-    """Any position can be forked from; the batch's later events stay behind."""
+    """So a visit's end may be; the batch's later events stay behind."""
     store.execute([Write("a", "1"), Write("b", "1"), AdvanceTurn(), Write("c", "1")])
-    fork = timeline_of().fork(run="what-if", position=2)
+    fork = timeline_of().fork(run="what-if", at="0.1")
     assert (values(store_of("what-if")), store_of("what-if").get_turn()) == ({"a": "1", "b": "1"}, 0)
     store_of("what-if").set("c", "fork")
     assert fork.state()["c"].value == "fork"

@@ -32,8 +32,8 @@ def wandered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             if run != RUNS[-1]:
                 timeline = Timeline(log, run)
                 revision = chance.randrange(1, timeline.point().revision)
-                position = timeline.original(revision).position
-                timeline.fork(run=RUNS[RUNS.index(run) + 1], position=position)
+                turn = timeline.point(position=timeline.original(revision).position).turn
+                log.fork(run, revision, run=RUNS[RUNS.index(run) + 1], turn=turn)  # also inside a batch
         yield log
 
 

@@ -117,7 +117,15 @@ def test_a_decision_as_json(cli: Cli, path: Path, request_: ApprovalRequest) -> 
     [
         pytest.param(["--approve", "--as", "eve"], 2, "--hash", id="no hash"),
         pytest.param(["--approve", "--as", "eve", "--hash", "0" * 64], 1, "STALE_DECISION", id="stale"),
-        pytest.param(["--as", "eve", "--hash", "0"], 2, "--approve or --reject", id="no decision"),
+        pytest.param(
+            ["--as", "eve", "--hash", "0"], 2, "say one of --approve and --reject", id="no decision"
+        ),
+        pytest.param(
+            ["--approve", "--reject", "--as", "eve", "--hash", "H"],
+            2,
+            "say one of --approve and --reject",
+            id="both decisions",
+        ),
         pytest.param(["--approve", "--hash", "0"], 2, "--as", id="nobody"),
         pytest.param(["--approve", "--as", " ", "--hash", "0"], 2, "VALIDATION_ERROR", id="blank"),
         pytest.param(["--approve", "--as", "x" * 5000, "--hash", "H"], 2, "5,000 bytes", id="long name"),
@@ -201,6 +209,14 @@ def test_looking_changes_nothing(cli: Cli, path: Path, request_: ApprovalRequest
     for words in ([], ["decide", "x", "--approve", "--as", "eve", "--hash", "0"]):
         assert cli("approvals", missing, *words).code == 2
     assert not missing.exists()
+
+
+def test_what_is_decided_is_not_asked_about(cli: Cli, path: Path, request_: ApprovalRequest) -> None:
+    """Without --hash the decision there is is told at once, before anything is to be confirmed."""
+    decide(cli, path, request_)
+    done = decide(cli, path, request_, "--reject", "--as", "bob")
+    assert (done.code, done.out) == (1, "")
+    assert f"{request_.id} of run trip-42 was approved already, by eve" in done.err
 
 
 @pytest.mark.parametrize(("answer", "state"), [("y", "approved"), ("n", "pending")])

@@ -197,9 +197,15 @@ def test_what_an_agent_returns(result_type: Any, returned: Any, text: str, struc
     ],
 )
 def test_what_an_agent_may_not_return(result_type: Any, returned: Any, message: str) -> None:
-    """No text, no value of the type: a `TypeError` that says where."""
-    with pytest.raises(TypeError, match=message):
+    """No text, no value of the type: a `TypeError` that says whose it was, and where."""
+    with pytest.raises(TypeError, match=f"(?s)^agent 'ann'.*{message}"):
         Agent("ann", says(""), result_type).judge(returned)
+
+
+def test_what_is_no_type_is_told_by_the_agents_words() -> None:
+    """The message names the agent, and what the argument is called here."""
+    with pytest.raises(TypeError, match=r"^agent 'ann': result_type must be a type that .*, not 3$"):
+        Agent("ann", says(""), 3)
 
 
 def _task(task_id: str, assignee: str = "ann") -> Any:

@@ -99,3 +99,23 @@ def test_no_file_is_made(cli: Cli, tmp_path: Path, verb: Any) -> None:
     done = cli(verb, tmp_path / "missing.db", "--at", "0", "--as", "me")
     assert (done.code, "does not exist" in done.err) == (2, True)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fork", "--as", "x"],
+        ["restore", "--at", "1"],
+        ["sweep"],
+        ["rebuild"],
+        ["redact", "--key", "k", "--as", "dpo", "--reason", "17"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_an_empty_file_stays_empty(cli: Cli, tmp_path: Path, words: list[str]) -> None:
+    """A verb that does not begin a log makes none of it."""
+    path = tmp_path / "zero.db"
+    path.touch()
+    done = cli(words[0], path, *words[1:])
+    assert (done.code, "is empty" in done.err) == (2, True)
+    assert path.stat().st_size == 0

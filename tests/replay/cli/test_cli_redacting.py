@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from turnlog.eventlog import Write
 from turnlog.eventlog.driver import driver
 
 Cli = Callable[..., Any]
@@ -55,7 +56,9 @@ def test_the_receipt_as_json(cli: Cli, team: Path) -> None:
             "runs": ["main"],
             "wal_emptied": True,
             "names_left": [],
+            "runs_left": [],
             "positions_left": [],
+            "reserved": 0,
             "not_reached": "backups, exports, other copies of the file, and what was read from it before",
         }
     ]
@@ -94,6 +97,47 @@ def test_names_that_stay_are_listed(cli: Cli, team: Path) -> None:
     assert "'researcher/findings'" in done.out
 
 
+def test_all_of_a_run_is_erased_when_that_is_meant(cli: Cli, team: Path) -> None:
+    """--run alone needs --yes where nobody can be asked."""
+    done = cli("redact", team, "--run", "main", "--yes", *ASKED)
+    assert done.code == 0
+    assert set(values(cli, team).values()) == {"[redacted]"}
+
+
+def test_a_position_is_spelled_as_in_addresses(cli: Cli, team: Path) -> None:
+    """With or without the @."""
+    assert cli("redact", team, "--position", "@1", *ASKED, "--json").records[0]["events"] == 1
+    assert cli("redact", team, "--position", "2", *ASKED, "--json").records[0]["events"] == 1
+
+
+def test_names_of_runs_are_listed_as_what_stays(cli: Cli, team: Path) -> None:
+    """They cannot be erased, so no option is named for it, and what stays is not said to be gone."""
+    cli("fork", team, "--as", "Second-try")
+    done = cli("redact", team, "--matching", "Second", *ASKED)
+    assert "found in names of runs too, which cannot be erased: 'Second-try'" in done.out
+    assert "found in names too" not in done.out
+    assert "the file and its WAL hold what was erased no longer, and what stays still" in done.out
+
+
+def test_where_nothing_was_erased_nothing_is_said_to_be_gone(cli: Cli, team: Path) -> None:
+    """It may have been found nowhere, or only where it stays."""
+    done = cli("redact", team, "--matching", "quite unheard of", *ASKED)
+    assert done.code == 0
+    assert "hold them no longer" not in done.out
+    cli("restore", team, "--at", "1", "--reason", "the merger")
+    done = cli("redact", team, "--matching", "merger", *ASKED)
+    assert "found in events too, which stay: @11" in done.out
+    assert "no longer" not in done.out
+
+
+def test_reserved_records_are_counted(cli: Cli, team: Path, open_team: Callable[..., Any]) -> None:
+    """Whoever erases a checkpoint or an approval learns that it is of no use any more."""
+    with open_team(team) as log:
+        log.execute([Write("__oma_checkpoint__/r/1", "token"), Write("k", "token")], run="main")
+    done = cli("redact", team, "--matching", "token", *ASKED)
+    assert "1 reserved record among them; what they belong to cannot be resumed from them" in done.out
+
+
 def test_one_run_is_narrowed_down(cli: Cli, team: Path) -> None:
     """--run, --key and --matching together."""
     cli("fork", team, "--as", "side")
@@ -112,6 +156,17 @@ def test_one_run_is_narrowed_down(cli: Cli, team: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        (["--key", "nope", *ASKED], "no run that ever had a key 'nope'"),
+        (["--key", "writer", *ASKED], "no run that ever had a key 'writer'"),
+        (
+            ["--run", "main", *ASKED],
+            "--run alone erases everything that run 'main' recorded; if so, say --yes",
+        ),
+        (["--matching", "", *ASKED], "matches the empty string"),
+        (["--matching", "z*", *ASKED], "matches the empty string"),
+        (["--matching", r"\b", *ASKED], "matches the empty string"),
+        (["--run", "main", "--matching", "", *ASKED], "matches the empty string"),
+        (["--position", "@99", *ASKED], "no event at position 99"),
         (["--key", "k"], "--as"),
         (["--key", "k", "--as", "dpo"], "--reason"),
         ([*ASKED], "state either"),
@@ -174,5 +229,5 @@ def test_a_pinned_wal_is_told_of(cli: Cli, team: Path) -> None:
     done = cli("redact", team, "--matching", "Second draft", *ASKED)
     assert done.code == 0
     assert "no texts and no names erased" in done.out
-    assert "hold them no longer" in done.out
+    assert "hold no old copies of what was erased before" in done.out
     assert b"Second draft" not in files(team)
