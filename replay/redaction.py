@@ -209,5 +209,10 @@ def _of_name(log: EventLog, name: str, reason: str, actor: Actor) -> list[Redact
 
 def _with_left(log: EventLog, done: Receipt, expression: str, *, texts: bool) -> Receipt:
     """`done`, with what `expression` is found in still."""
-    names, runs, positions = whereabouts(log, pattern(expression), texts=texts)
+    try:
+        names, runs, positions = whereabouts(log, pattern(expression), texts=texts)
+    except StorageError as error:
+        raise StorageError(
+            f"the texts are erased, but where else they are could not be looked up: ask again ({error})"
+        ) from error
     return replace(done, names_left=names, runs_left=runs, positions_left=positions)
