@@ -528,6 +528,7 @@ class MemoryMachine(RuleBasedStateMachine):
         revision, where = self.somewhere(parent, back, form)
         name = f"fork {len(self.runs)}"
         inherited = self.runs[parent][: revision + 1]
+        inherited[-1] = replace(inherited[-1], inside=False)  # the fork has seen it, whatever its parent saw
         draft = Draft(inherited, self.position, self.now)
         draft.happen(RunForked, by, turn=inherited[-1].turn)
         assert self.timeline(parent, which).fork(run=name, **where, by=by).run == name
