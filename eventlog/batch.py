@@ -247,9 +247,7 @@ class Batch:
                     outcomes.append(command.outcome(known))
                     continue
             else:
-                for event in command.decide(self):
-                    if type(event) in _NOT_A_COMMANDS:
-                        raise TypeError(f"{type(command).__name__} cannot record a {type(event).__name__}")
+                for event in self._decided(command):
                     self.append(event, acting)
             outcomes.append(command.outcome(self._recorded[before:]))
         if repeated is not None and self._recorded:
@@ -265,7 +263,7 @@ class Batch:
         key = once.idempotency_key
         known = earlier(self._db, self._end.lineage, key, self._end.recorded_upto)
         if known is None:
-            events = once.decide(self)
+            events = self._decided(once.command) or (NothingChanged(),)
             mark = _Mark(key, fingerprint(once.command), len(events))
             for event in events:
                 self.append(event, actor, mark)
@@ -279,6 +277,14 @@ class Batch:
                 key,
             )
         return known.recorded
+
+    def _decided(self, command: Command[Any]) -> Sequence[Event]:
+        """What `command` decides, if it is what commands may record."""
+        events = command.decide(self)
+        for event in events:
+            if type(event) in _NOT_A_COMMANDS:
+                raise TypeError(f"{type(command).__name__} cannot record a {type(event).__name__}")
+        return events
 
     def append(self, event: Event, actor: Actor, mark: _Mark | None = None) -> Recorded:
         """Give `event` its place at the end of the batch."""
@@ -400,7 +406,8 @@ class Batch:
         """`append` of the commonest event, with the least work: a write without expiry and the like."""
         run, names, now, turn = self._run, self._end.names, self._now, self._turn
         key, value, metadata, birth = event.key, event.value, event.metadata, event.birth
-        if birth is not None:
+        entry = self.entry(key)
+        if birth is not None and (entry is None or entry.birth != birth):
             self._check_true(event)
         by, activity = actor
         salt = self._sources.random_bytes(SALT_SIZE)
@@ -438,7 +445,7 @@ class Batch:
         recorded = build(Recorded, place)
         self._recorded.append(recorded)
         self._contents[revision] = build(Content, (value, metadata, by))
-        self._changed[key_id] = self._entries[key] = evolve(self.entry(key), recorded)
+        self._changed[key_id] = self._entries[key] = evolve(entry, recorded)
         return recorded
 
     def _add_row(self, statement: str, row: tuple[Any, ...]) -> None:

@@ -13,7 +13,7 @@ import turnlog
 from turnlog import AsyncSharedMemory, SharedMemory
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-GUIDES = ("from-open-multi-agent.md", "shared-memory.md")
+GUIDES = ("async.md", "from-open-multi-agent.md", "shared-memory.md", "teams.md")
 
 
 def examples(guide: str) -> list[tuple[str, str]]:
