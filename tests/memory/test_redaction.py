@@ -66,7 +66,9 @@ def test_at_least_what_the_original_masks_is_masked() -> None:
     check_vectors(VECTORS)
 
 
-@pytest.mark.skipif(not ALL_VECTORS.exists(), reason="a sample is tested anyway; the whole set is not part of the repository")
+@pytest.mark.skipif(
+    not ALL_VECTORS.exists(), reason="a sample is tested anyway; the whole set is not part of the repository"
+)
 def test_at_least_what_the_original_masks_is_masked_everywhere() -> None:
     """D4-D7: all of its results."""
     check_vectors(json.loads(ALL_VECTORS.read_text("utf-8")))
