@@ -52,15 +52,28 @@ def draft_for(target: Path) -> Generator[Path]:
         StorageError: it cannot be made.
     """
     draft = target.with_name(f"{target.name}.partial-{os.getpid()}-{os.urandom(8).hex()}")
+    # A signal may raise at any call, also at those of making and removing, so either is within a `try`.
+    try:
+        _make(draft)
+        yield draft
+    finally:
+        try:
+            _remove(draft)
+        except BaseException:
+            _remove(draft)
+            raise
+
+
+def _make(draft: Path) -> None:
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise StorageError(f"{draft}: {error.strerror or error}; nothing was written") from error
-    try:
-        yield draft
-    finally:
-        for each in (draft, *companions(draft)):
-            each.unlink(missing_ok=True)
+
+
+def _remove(draft: Path) -> None:
+    for each in (draft, *companions(draft)):
+        each.unlink(missing_ok=True)
 
 
 def drafts_of(target: Path) -> list[Path]:
