@@ -16,7 +16,7 @@ from ..eventlog import BadAnchor, Busy, EventLog, StorageError
 from ..eventlog.driver import Connection
 from ..eventlog.files import belongs_to, companions, flush_folder, own_file
 from ..eventlog.text import read_text
-from .anchors import Anchor, AnchoredHead, Standing, contradictions, last_anchor, line_of
+from .anchors import Anchor, AnchoredHead, Read, Standing, contradictions, last_anchor, line_of
 
 __all__ = ["anchor", "read_anchor", "standing"]
 
@@ -65,18 +65,19 @@ def anchor(
         raise StorageError(f"{target} belongs to the log itself; keep the anchor in another file")
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
     with _held(target, flags, fcntl.LOCK_EX, log.busy_timeout_s) as file:
-        newest, previous = last_anchor(_content(file), str(target))
+        read = last_anchor(_content(file), str(target))
+        newest = read.newest
         when = datetime.fromtimestamp(clock_s(), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         with log.reading() as db:
             db.execute("begin")
             try:
                 if newest is not None:
                     _refuse_what_contradicts(newest, db, f"{target}: nothing was appended, since {log.path}")
-                made = _anchor(db, 1 if newest is None else newest.counter + 1, previous, when)
+                made = _anchor(db, 1 if newest is None else newest.counter + 1, read.previous, when)
             finally:
                 db.execute("rollback")
         _flush(log)
-        _append(file, line_of(made), target)
+        _append(file, line_of(made), read, target)
     return made
 
 
@@ -84,13 +85,13 @@ def read_anchor(path: str | os.PathLike[str], *, busy_timeout_s: float = 5.0) ->
     """The last line of an anchor file, all its lines having been checked.
 
     Raises:
-        BadAnchor: the file was damaged, cut off, or is empty.
+        BadAnchor: the file was damaged, or there is no whole line in it.
         Busy: somebody else held it for longer than `busy_timeout_s`.
         StorageError: it cannot be read.
     """
     target = Path(path).absolute()
     with _held(target, os.O_RDONLY, fcntl.LOCK_SH, busy_timeout_s) as file:
-        newest, _ = last_anchor(_content(file), str(target))
+        newest = last_anchor(_content(file), str(target)).newest
     if newest is None:
         raise BadAnchor(f"{target} is empty: there is no anchor in it")
     return newest
@@ -199,11 +200,12 @@ def _content(file: int) -> bytes:
         return whole.read()
 
 
-def _append(file: int, line: bytes, target: Path) -> None:
-    """Add the whole line and flush it, or leave the file as it was."""
-    before = os.fstat(file).st_size
+def _append(file: int, line: bytes, read: Read, target: Path) -> None:
+    """Add the whole line behind what counts of the file, and flush it; or leave what counts as it was."""
+    before = read.size
     try:
-        rest = memoryview(line)
+        os.ftruncate(file, before)
+        rest = memoryview(line if read.ended else b"\n" + line)
         while rest:
             rest = rest[os.write(file, rest) :]
         os.fsync(file)

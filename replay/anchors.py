@@ -15,11 +15,12 @@ from typing import NamedTuple, cast
 from ..eventlog import BadAnchor
 from ..eventlog.integrity import Problem
 
-__all__ = ["Anchor", "AnchoredHead", "Standing", "contradictions", "last_anchor", "line_of"]
+__all__ = ["Anchor", "AnchoredHead", "Read", "Standing", "contradictions", "last_anchor", "line_of"]
 
 _KIND = "turnlog-anchor"
 _VERSION = 1
 _NO_LINE = "0" * 64
+_WRONG = (ValueError, KeyError, TypeError, RecursionError)  # what a line that cannot be raises
 _HEX = frozenset("0123456789abcdef")
 
 
@@ -67,50 +68,65 @@ class Standing(NamedTuple):
     runs: Mapping[str, tuple[int, bytes | None]]
 
 
+class Read(NamedTuple):
+    """What an anchor file says.
+
+    Attributes:
+        newest: its last line; None if it has none.
+        previous: the hash that the next line must state as `previous`.
+        size: how many of its bytes count; behind them is what an append that was interrupted left.
+        ended: whether they are none, or end with the end of a line.
+    """
+
+    newest: Anchor | None
+    previous: str
+    size: int
+    ended: bool
+
+
 def line_of(anchor: Anchor) -> bytes:
     """The line that states `anchor`, its end included."""
     heads = [head._asdict() | {"hash": head.hash.hex()} for head in anchor.heads]
     facts = {
-        "kind": _KIND,
-        "version": _VERSION,
-        "counter": anchor.counter,
-        "previous": anchor.previous,
         "anchored_at": anchor.anchored_at,
         "events": anchor.events,
         "order": anchor.order,
         "heads": heads,
     }
-    return json.dumps(facts, separators=(",", ":")).encode("ascii") + b"\n"
+    return _beginning(anchor.counter, anchor.previous) + b"," + _json(facts)[1:] + b"\n"
 
 
-def last_anchor(content: bytes, name: str) -> tuple[Anchor | None, str]:
+def last_anchor(content: bytes, name: str) -> Read:
     """The last line of an anchor file, once all its lines have been found to follow each other.
+
+    What a killed process left of a line is not one: nobody was told that it is there. It is known by how it
+    begins, as only the line to follow does; a line that lacks nothing but its end counts.
 
     Args:
         content: the whole file.
         name: what to call it in messages.
 
-    Returns:
-        The anchor, None if the file is empty; and the hash that the next line must state as `previous`.
-
     Raises:
-        BadAnchor: the file was damaged or cut off; names the line.
+        BadAnchor: the file was damaged; names the line.
     """
-    previous, newest = _NO_LINE, None
-    lines = content.split(b"\n")
-    if lines.pop():
-        raise BadAnchor(
-            f"{name}, line {len(lines) + 1}: the line has no end: the file was cut off. If a power cut "
-            "interrupted `turnlog anchor` there, remove this line"
-        )
+    *lines, rest = content.split(b"\n")
+    read = Read(None, _NO_LINE, 0, ended=True)
     for number, line in enumerate(lines, start=1):
         try:
-            anchor = _read(line)
-            _check_follows(newest, anchor, previous)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            read = _followed(read, line, len(line) + 1, ended=True)
+        except _WRONG as error:
             raise BadAnchor(f"{name}, line {number}: the anchor file was damaged: {error}") from error
-        newest, previous = anchor, sha256(line).hexdigest()
-    return newest, previous
+    if rest:
+        try:
+            return _followed(read, rest, len(rest), ended=False)
+        except _WRONG as error:
+            begun = _beginning(1 if read.newest is None else read.newest.counter + 1, read.previous)
+            if not rest.startswith(begun) and not begun.startswith(rest):
+                raise BadAnchor(
+                    f"{name}, line {len(lines) + 1}: the anchor file was damaged: the line has no end, and "
+                    "does not begin as one that an interrupted `turnlog anchor` left"
+                ) from error
+    return read
 
 
 def contradictions(anchor: Anchor, log: Standing) -> Iterator[Problem]:
@@ -131,6 +147,23 @@ def contradictions(anchor: Anchor, log: Standing) -> Iterator[Problem]:
         yield Problem(
             f"up to position {anchor.events} the events are not in the order that anchor {anchor.counter} saw"
         )
+
+
+def _beginning(counter: int, previous: str) -> bytes:
+    """How the line begins that has this counter and follows the line with the hash `previous`."""
+    facts = {"kind": _KIND, "version": _VERSION, "counter": counter, "previous": previous}
+    return _json(facts)[:-1]
+
+
+def _json(facts: Mapping[str, object]) -> bytes:
+    return json.dumps(facts, separators=(",", ":")).encode("ascii")
+
+
+def _followed(read: Read, line: bytes, size: int, *, ended: bool) -> Read:
+    """What the file says with one more line, of so many bytes with its end."""
+    anchor = _read(line)
+    _check_follows(read.newest, anchor, read.previous)
+    return Read(anchor, sha256(line).hexdigest(), read.size + size, ended)
 
 
 def _wrong_run(anchor: Anchor, head: AnchoredHead, log: Standing) -> str | None:

@@ -217,8 +217,18 @@ def test_a_log_that_fell_behind_is_not_anchored(path: Path, kept: Path) -> None:
 
 MANGLED: list[tuple[str, Callable[[list[bytes]], list[bytes]], str]] = [
     ("emptied", lambda lines: [], "is empty"),
-    ("half a line", lambda lines: [*lines[:-1], lines[-1][:50]], "the line has no end"),
-    ("no line end", lambda lines: [*lines[:-1], lines[-1][:-1]], "line 3: the line has no end"),
+    ("half a line", lambda lines: [*lines[:-1], lines[-1][50:]], "line 3"),
+    (
+        "the end of a line",
+        lambda lines: [*lines[:-1], lines[-1][50:-1]],
+        "line 3: the anchor file was damaged",
+    ),
+    (
+        "half of an earlier line",
+        lambda lines: [*lines, lines[1][:100]],
+        "line 4: the anchor file was damaged",
+    ),
+    ("an ended half of a line", lambda lines: [*lines[:-1], lines[-1][:100] + b"\n"], "line 3"),
     ("first line gone", lambda lines: lines[1:], "line 1: the anchor file was damaged"),
     ("middle line gone", lambda lines: [lines[0], lines[2]], "line 2: the anchor file was damaged"),
     ("a line altered", lambda lines: [lines[0], lines[1].replace(b"side", b"slde"), lines[2]], "line 3"),
@@ -246,6 +256,34 @@ def test_a_damaged_anchor_is_noticed(
         with turnlog.open(path) as log, pytest.raises(BadAnchor):
             anchor(log, kept)
         assert kept.read_bytes() == before
+
+
+@pytest.mark.parametrize("left", [1, 50, 100, 200, -2, -1])
+def test_what_an_interrupted_append_left_is_no_line(path: Path, kept: Path, left: int) -> None:
+    """However much of a line a killed process wrote, the file says what it said; the next replaces it."""
+    keep(path, kept)
+    before = kept.read_bytes()
+    keep(path, kept)
+    line = kept.read_bytes()[len(before) :]
+    kept.write_bytes(before + line[:left])
+    whole = left == -1  # all but the end of the line: it says all that there is to say
+    assert read_anchor(kept).counter == (3 if whole else 2)
+    assert problems(path, kept) == []
+    with turnlog.open(path) as log:
+        assert anchor(log, kept).counter == (4 if whole else 3)
+    assert kept.read_bytes().startswith(before)
+    assert [json.loads(each)["counter"] for each in kept.read_bytes().splitlines()] == [1, 2, 3, 4][
+        : 3 + whole
+    ]
+
+
+def test_the_first_line_may_be_interrupted_too(path: Path, kept: Path) -> None:
+    """Half of a first line is no anchor, which is said, and the next one begins the file."""
+    kept.write_bytes(kept.read_bytes()[:70])
+    with pytest.raises(BadAnchor, match="no anchor"):
+        read_anchor(kept)
+    with turnlog.open(path) as log:
+        assert anchor(log, kept).counter == 1
 
 
 def test_an_anchor_that_falls_is_none() -> None:
