@@ -7,8 +7,9 @@ fails half-way leaves nothing to undo, and several batches can be written togeth
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 from .chain import (
@@ -44,7 +45,7 @@ from .evolve import evolve
 from .once import Once, earlier, fingerprint, in_part
 from .projection import Step
 from .runs import NEWEST_REVISION, Lineage, Run, Segment, hash_at
-from .tail import Name, RunTail, Tail
+from .tail import Name, RunTail, Tail, written_content
 from .text import json_text, read_json, stored_text, utf8_size
 from .tuples import build
 from .upcast import PAYLOAD_VERSIONS
@@ -65,6 +66,25 @@ class Sources:
     clock: Callable[[], int]
     new_uid: Callable[[], str]
     random_bytes: Callable[[int], bytes]
+    _salts: list[bytes] = field(default_factory=list[bytes], init=False, repr=False, compare=False)
+
+    def salt(self) -> bytes:
+        """Random bytes that nobody else gets. The system's are drawn many at a time, which is quicker."""
+        if not self._salts:
+            if self.random_bytes is not os.urandom:
+                return self.random_bytes(SALT_SIZE)
+            drawn = os.urandom(SALT_SIZE * _SALTS)
+            starts = range(0, len(drawn), SALT_SIZE)
+            self._salts.extend(drawn[first : first + SALT_SIZE] for first in starts)
+        return self._salts.pop()
+
+    def forget(self) -> None:
+        """After a fork of the process: what was drawn ahead, the other side has as well."""
+        self._salts.clear()
+
+
+_SALTS = 256
+"""Drawn ahead at a time."""
 
 
 class Actor(NamedTuple):
@@ -166,6 +186,27 @@ class Batch:
         fork: where the run begins, if it is to be a fork; then it must not exist yet.
     """
 
+    __slots__ = (
+        "_changed",
+        "_db",
+        "_end",
+        "_entries",
+        "_first",
+        "_hash",
+        "_last_name",
+        "_names",
+        "_new_names",
+        "_new_run",
+        "_now",
+        "_open_rows",
+        "_recorded",
+        "_rows",
+        "_run",
+        "_sources",
+        "_tail",
+        "_turn",
+    )
+
     def __init__(
         self, db: Connection, tail: Tail, run_name: str, sources: Sources, fork: ForkPoint | None = None
     ) -> None:
@@ -173,19 +214,21 @@ class Batch:
         self._tail = tail
         self._sources = sources
         self._now = sources.clock()
-        self._position = tail.position
         self._last_name = tail.last_name
         self._names: dict[str, Name] = {}
         self._new_names: list[tuple[Any, ...]] = []
         self._new_run: tuple[Any, ...] | None = None
         self._entries: dict[str, Entry | None] = {}
         self._changed: dict[int, Entry | None] = {}  # the same, by the number of the key's name
-        self._contents: dict[int, Content] = {}
         self._rows: list[Rows] = []
+        self._open_rows: list[tuple[Any, ...]] | None = (
+            None  # the last of them, while INSERT_WRITTEN writes it
+        )
         self._recorded: list[Recorded] = []
-        self._end = tail.run(db, run_name) or self._begin(run_name, fork)
-        self._run = self._end.run
-        self._revision, self._turn, self._hash = self._end.revision, self._end.turn, self._end.hash
+        end = self._end = tail.run(db, run_name) or self._begin(run_name, fork)
+        self._run = end.lineage.run
+        self._first = tail.position + 1, end.revision + 1  # of the first event: position, revision
+        self._turn, self._hash = end.turn, end.hash
 
     @property
     def lineage(self) -> Lineage:
@@ -212,12 +255,14 @@ class Batch:
 
     def content(self, entry: Entry) -> Content:
         """The text that `entry` points to."""
-        pending = self._contents.get(entry.content)
-        return pending if pending is not None else self._end.content(self._db, entry)
+        offset = entry.content - self._first[1]
+        if offset < 0:
+            return self._end.content(self._db, entry)
+        return written_content(self._recorded[offset])
 
     def seal(self, text: str) -> Seal:
         """Length and salted digest of `text`."""
-        salt = self._sources.random_bytes(SALT_SIZE)
+        salt = self._sources.salt()
         return Seal(utf8_size(text), attempt_digest(salt, text), salt)
 
     # -- deciding
@@ -234,9 +279,9 @@ class Batch:
         """
         outcomes: list[Any] = []
         repeated: str | None = None
-        acting = actor
+        acting, recorded = actor, self._recorded
         for command in commands:
-            before = len(self._recorded)
+            before = len(recorded)
             agent = actor.agent if command.agent is None else command.agent
             if agent != acting.agent:
                 acting = build(Actor, (agent, actor.activity))
@@ -248,9 +293,12 @@ class Batch:
                     continue
             else:
                 for event in self._decided(command):
-                    self.append(event, acting)
-            outcomes.append(command.outcome(self._recorded[before:]))
-        if repeated is not None and self._recorded:
+                    if type(event) is EntryWritten and event.expires_at_turn is event.created_at is None:
+                        self._append_written(event, acting)
+                    else:
+                        self.append(event, acting)
+            outcomes.append(command.outcome(recorded[before:]))
+        if repeated is not None and recorded:
             raise in_part(repeated)
         return outcomes
 
@@ -288,10 +336,7 @@ class Batch:
 
     def append(self, event: Event, actor: Actor, mark: _Mark | None = None) -> Recorded:
         """Give `event` its place at the end of the batch."""
-        written = type(event) is EntryWritten
-        if written and mark is None and event.expires_at_turn is None and event.created_at is None:
-            return self._append_written(event, actor)
-        salt = self._sources.random_bytes(SALT_SIZE) if written else None
+        salt = self._sources.salt() if type(event) is EntryWritten else None
         kind, name, value, metadata, salt, content, expires_at_turn, birth, created_at, detail, turn = encode(
             event, salt
         )
@@ -306,9 +351,8 @@ class Batch:
         key, key_frame = _ABSENT if name is None else self._name(name)
         agent, agent_frame = _ABSENT if actor.agent is None else self._name(actor.agent)
         activity, activity_frame = _ABSENT if actor.activity is None else self._name(actor.activity)
-        position = self._position = self._position + 1
-        revision = self._revision = self._revision + 1
         offset, now, turn, version = len(self._recorded), self._now, self._turn, PAYLOAD_VERSIONS[kind]
+        position, revision = self._first[0] + offset, self._first[1] + offset
         newest = self._hash = event_hash(
             self._hash,
             revision,
@@ -329,8 +373,7 @@ class Batch:
             now,
             None if mark is None else stored_text(mark.key),
         )
-        self._add_row(
-            INSERT_EVENT,
+        self._rows_of(INSERT_EVENT).append(
             (
                 position,
                 self._run.id,
@@ -354,7 +397,7 @@ class Batch:
                 now,
                 _NO_BYTES if mark is None else stored_text(mark.key),
                 bytearray(newest),
-            ),
+            )
         )
         recorded = Recorded(
             position,
@@ -370,17 +413,15 @@ class Batch:
             None if mark is None else mark.key,
         )
         self._recorded.append(recorded)
-        if written:
-            self._contents[revision] = Content(event.value, event.metadata, actor.agent)
         if name is not None and kind < _FIRST_NO_CHANGE:
             self._changed[key] = self._entries[name] = evolve(self.entry(name), recorded)
         return recorded
 
     def keep(self, pages: Pages) -> None:
         """Let what was decided stand: hand it to `pages` to be written, and go on from it."""
-        if not self._recorded:
+        recorded, end, tail = self._recorded, self._end, self._tail
+        if not recorded:
             return
-        end = self._end
         if self._new_names:
             pages.names += self._new_names
             end.names.update(self._names)
@@ -391,39 +432,43 @@ class Batch:
                 pages.events.append((statement, rows))
         if self._new_run is not None:
             pages.runs.append(self._new_run)
-            self._tail.last_run = self._run.id
-            self._tail.add(self._end)
-        self._tail.position, self._tail.last_name = self._position, self._last_name
-        end.revision, end.turn, end.hash = self._revision, self._turn, self._hash
+            tail.last_run = self._run.id
+            tail.add(end)
+        newest = recorded[-1]
+        tail.position, tail.last_name = newest.position, self._last_name
+        end.revision, end.turn, end.hash = newest.revision, self._turn, self._hash
         end.entries.update(self._entries)
-        end.contents.update(self._contents)
-        pages.ends[end.lineage.run.name] = end
-        pages.steps.append(build(Step, (end.lineage, self._recorded, self._changed)))
+        end.pending += recorded
+        pages.ends[self._run.name] = end
+        pages.steps.append(build(Step, (end.lineage, recorded, self._changed)))
 
     # -- inside
 
-    def _append_written(self, event: EntryWritten, actor: Actor) -> Recorded:
+    def _append_written(self, event: EntryWritten, actor: Actor) -> None:
         """`append` of the commonest event, with the least work: a write without expiry and the like."""
-        run, names, now, turn = self._run, self._end.names, self._now, self._turn
+        recorded, run, end = self._recorded, self._run, self._end
+        names, entries, now, turn = end.names, self._entries, self._now, self._turn
         key, value, metadata, birth = event.key, event.value, event.metadata, event.birth
-        entry = self.entry(key)
+        # Most commands have asked for it, so that it is known by now.
+        entry = entries[key] if key in entries else end.entries.get(key)
         if birth is not None and (entry is None or entry.birth != birth):
             self._check_true(event)
+            entry = self.entry(key)
         by, activity = actor
-        salt = self._sources.random_bytes(SALT_SIZE)
+        salt = self._sources.salt()
         stored = value if value.isascii() else stored_text(value)
         key_id, key_frame = names.get(key) or self._name(key)
         agent_id, agent_frame = _ABSENT if by is None else names.get(by) or self._name(by)
         during_id, during_frame = _ABSENT if activity is None else names.get(activity) or self._name(activity)
-        position = self._position = self._position + 1
-        revision = self._revision = self._revision + 1
-        offset = len(self._recorded)
+        offset = len(recorded)
+        position, revision = self._first
+        position += offset
+        revision += offset
         committed = content_commitment(salt, stored, metadata)
         newest = self._hash = written_hash(
             self._hash, revision, offset, turn, key_frame, agent_frame, during_frame, committed, birth, now
         )
-        self._add_row(
-            INSERT_WRITTEN,
+        (self._open_rows or self._rows_of(INSERT_WRITTEN)).append(
             (
                 position,
                 run.id,
@@ -439,20 +484,20 @@ class Batch:
                 NO_NUMBER if birth is None else birth,
                 now,
                 bytearray(newest),
-            ),
+            )
         )
         place = (position, run.name, revision, offset, turn, by, activity, now, event, newest, None)
-        recorded = build(Recorded, place)
-        self._recorded.append(recorded)
-        self._contents[revision] = build(Content, (value, metadata, by))
-        self._changed[key_id] = self._entries[key] = evolve(entry, recorded)
-        return recorded
+        here = build(Recorded, place)
+        recorded.append(here)
+        self._changed[key_id] = entries[key] = evolve(entry, here)
 
-    def _add_row(self, statement: str, row: tuple[Any, ...]) -> None:
-        if self._rows and self._rows[-1][0] is statement:
-            self._rows[-1][1].append(row)
-        else:
-            self._rows.append((statement, [row]))
+    def _rows_of(self, statement: str) -> list[tuple[Any, ...]]:
+        """The rows that `statement` writes after all those so far."""
+        if not self._rows or self._rows[-1][0] is not statement:
+            self._rows.append((statement, []))
+        rows = self._rows[-1][1]
+        self._open_rows = rows if statement is INSERT_WRITTEN else None
+        return rows
 
     def _check_true(self, event: Event) -> None:
         """That what an event says of the present is so: commands of upper layers decide it as well.
@@ -475,7 +520,7 @@ class Batch:
 
     def _check_restored(self, key: str, content: int, birth: int) -> None:
         """Whoever restores has read the past before the lock was taken; since then its name may be erased."""
-        if not max(birth, 1) <= content <= self._revision:
+        if not max(birth, 1) <= content < self._first[1] + len(self._recorded):
             raise ValueError(f"revision {content} of run {self._run.name!r} is not in its past")
         if content <= self._end.recorded_upto:
             segment = self._end.lineage.upto(content)[0]
@@ -485,7 +530,7 @@ class Batch:
 
     def _marked(self, mark: _Mark, salt: bytes | None, detail: str | None) -> tuple[bytes, str]:
         """Salt and detail of an event that carries `mark`."""
-        salt = self._sources.random_bytes(SALT_SIZE) if salt is None else salt
+        salt = self._sources.salt() if salt is None else salt
         members = {} if detail is None else cast("dict[str, object]", read_json(detail))
         members |= {"command": command_digest(salt, mark.command).hex(), "events": mark.events}
         return salt, json_text(members)
@@ -511,7 +556,7 @@ class Batch:
     def _name(self, text: str) -> Name:
         known = self._end.names.get(text) or self._names.get(text) or self._end.name(self._db, text)
         if known is None:
-            salt = self._sources.random_bytes(SALT_SIZE)
+            salt = self._sources.salt()
             commitment = name_commitment(salt, text)
             self._last_name += 1
             known = self._names[text] = Name(self._last_name, framed_commitment(commitment))

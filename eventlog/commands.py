@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeVar
 
 from .entry import Content, Entry
 from .errors import Conflict
@@ -26,6 +26,7 @@ from .events import (
 )
 from .jsonvalue import encode_json
 from .limits import MAX_TURN, Limits
+from .tuples import slot_setters
 
 __all__ = [
     "AdvanceTurn",
@@ -100,7 +101,7 @@ class Command(Protocol[T_co]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Write:
     """Give `key` a value, replacing value, metadata and expiry. The outcome is the entry's new version.
 
@@ -117,22 +118,30 @@ class Write:
 
     key: str
     value: str
-    metadata: InitVar[Mapping[str, object] | None] = None
-    expires_at_turn: int | None = None
-    expected_version: int | None = None
-    metadata_json: str | None = field(init=False)
-    agent: str | None = field(init=False)
+    expires_at_turn: int | None
+    expected_version: int | None
+    metadata_json: str | None
+    agent: str | None
 
-    def __post_init__(self, metadata: Mapping[str, object] | None) -> None:
-        """Check types and freeze the metadata."""
-        if not type(self.key) is type(self.value) is str:
-            _make_exact(self, "key", "value")
-        if self.expires_at_turn is not None:
-            check_turn("expires_at_turn", self.expires_at_turn)
-        if self.expected_version is not None:
-            check_version(self.expected_version)
-        object.__setattr__(self, "metadata_json", metadata_text(metadata))
-        object.__setattr__(self, "agent", metadata_agent(metadata))
+    def __init__(
+        self,
+        key: str,
+        value: str,
+        metadata: Mapping[str, object] | None = None,
+        expires_at_turn: int | None = None,
+        expected_version: int | None = None,
+    ) -> None:
+        """Check types and freeze the metadata. Written out, since most commands are of this class."""
+        if expires_at_turn is not None:
+            check_turn("expires_at_turn", expires_at_turn)
+        if expected_version is not None:
+            check_version(expected_version)
+        _set_key(self, key if type(key) is str else exact_str("key", key))
+        _set_value(self, value if type(value) is str else exact_str("value", value))
+        _set_expires_at_turn(self, expires_at_turn)
+        _set_expected_version(self, expected_version)
+        _set_metadata_json(self, metadata_text(metadata))
+        _set_agent(self, metadata_agent(metadata))
 
     def check(self, limits: Limits) -> None:
         """See `Command.check`."""
@@ -144,11 +153,22 @@ class Write:
         found = entry.version if entry else 0
         if self.expected_version is not None and self.expected_version != found:
             raise _version_conflict(self, self.expected_version, found, view)
-        return (_written(self.key, self.value, self.metadata_json, self.expires_at_turn, entry),)
+        birth = entry.birth if entry else None
+        return (EntryWritten(self.key, self.value, self.metadata_json, self.expires_at_turn, birth),)
 
     def outcome(self, recorded: Sequence[Recorded]) -> int:
         """The position of the event, which is the entry's version."""
         return recorded[-1].position
+
+
+(
+    _set_key,
+    _set_value,
+    _set_expires_at_turn,
+    _set_expected_version,
+    _set_metadata_json,
+    _set_agent,
+) = slot_setters(Write)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +212,8 @@ class CompareAndSet:
         else:
             reason = None if view.content(entry).value == self.expected else "value differs"
         if reason is None:
-            return (_written(self.key, self.value, self.metadata_json, None, entry),)
+            birth = entry.birth if entry else None
+            return (EntryWritten(self.key, self.value, self.metadata_json, None, birth),)
         found = entry.version if entry else 0
         return (WriteRefused(self.key, reason, found, view.seal(self.value)),)
 
@@ -308,7 +329,7 @@ def metadata_text(metadata: Mapping[str, object] | None) -> str | None:
         return None
     if type(metadata) is not dict:  # pyright: ignore[reportUnknownArgumentType]
         raise TypeError(f"metadata must be a dict with str keys or None, not {type(metadata).__name__}")
-    return encode_json(cast("object", metadata))
+    return encode_json(metadata)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def metadata_agent(metadata: Mapping[str, object] | None) -> str | None:
@@ -377,9 +398,10 @@ def _make_exact(command: object, *names: str) -> None:
 
 
 def _check_content(limits: Limits, key: str, value: str, metadata: str | None) -> None:
-    limits.check_name("the key", key)
-    limits.check_value(key, value)
-    limits.check_metadata(key, metadata)
+    if not limits.surely_allow(key, value, metadata):
+        limits.check_name("the key", key)
+        limits.check_value(key, value)
+        limits.check_metadata(key, metadata)
 
 
 def _version_conflict(write: Write, expected: int, found: int, view: View) -> Conflict:
@@ -400,10 +422,3 @@ def _version_conflict(write: Write, expected: int, found: int, view: View) -> Co
         ),
         agent=write.agent,
     )
-
-
-def _written(
-    key: str, value: str, metadata: str | None, expires_at_turn: int | None, entry: Entry | None
-) -> EntryWritten:
-    birth = entry.birth if entry else None
-    return EntryWritten(key, value, metadata, expires_at_turn, birth)

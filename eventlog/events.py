@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, final
 
+from .tuples import slot_setters
+
 __all__ = [
     "Change",
     "EntryDeleted",
@@ -41,7 +43,7 @@ _FLOATS_ARE_EXACT = 2**42  # milliseconds: up to the year 2109 a float of second
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class EntryWritten:
     """A key was given a value.
 
@@ -61,6 +63,28 @@ class EntryWritten:
     expires_at_turn: int | None = None
     birth: int | None = None
     created_at: int | None = None
+
+    def __init__(
+        self,
+        key: str,
+        value: str,
+        metadata: str | None = None,
+        expires_at_turn: int | None = None,
+        birth: int | None = None,
+        created_at: int | None = None,
+    ) -> None:
+        """As `dataclass` would have it, in half the time: of this event there are the most."""
+        _set_key(self, key)
+        _set_value(self, value)
+        _set_metadata(self, metadata)
+        _set_expires_at_turn(self, expires_at_turn)
+        _set_birth(self, birth)
+        _set_created_at(self, created_at)
+
+
+_set_key, _set_value, _set_metadata, _set_expires_at_turn, _set_birth, _set_created_at = slot_setters(
+    EntryWritten
+)
 
 
 @dataclass(frozen=True, slots=True)

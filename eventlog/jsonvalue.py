@@ -30,12 +30,13 @@ def encode_json(value: object) -> str:
             that has no JSON form; the message names the path (`$.scores[2]`).
         ValueError: nested deeper than 100, or an integer of more than 4,000 digits.
     """
-    kind = type(value)
-    members = cast("dict[object, object]", value) if kind is dict else {}
-    if len(members) == 1:  # `{"agent": "researcher"}`, the metadata of most entries
-        ((name, item),) = members.items()
-        if type(name) is str and type(item) is str and name.isascii() and item.isascii():
-            return f"{{{_quoted(name)}:{_quoted(item)}}}"
+    if type(value) is dict:
+        members: dict[object, object] = value  # pyright: ignore[reportUnknownVariableType]
+        if len(members) == 1:  # `{"agent": "researcher"}`, the metadata of most entries
+            ((name, item),) = members.items()
+            if type(name) is str and type(item) is str and name.isascii() and item.isascii():
+                return f"{{{_quoted(name)}:{_quoted(item)}}}"
+        value = members
     _check(value, "$", 0, set())
     return json_text(value)
 

@@ -40,6 +40,14 @@ class Limits:
             if size < 0:
                 raise ValueError(f"{name} is a number of bytes, and must not be negative: {size}")
 
+    def surely_allow(self, key: str, value: str, metadata: str | None) -> bool:
+        """Whether all three are far below what is allowed, so that nothing need be counted."""
+        return (
+            len(key) * _WIDEST <= self.key
+            and len(value) * _WIDEST <= self.value
+            and (metadata is None or len(metadata) * _WIDEST <= self.metadata)
+        )
+
     def check_name(self, what: str, name: str) -> None:
         """Raises: ValueError if `name` is longer than a key may be."""
         if len(name) * _WIDEST > self.key:

@@ -20,7 +20,7 @@ from .errors import NotFound
 from .events import Event, Recorded
 from .group import GroupCommit
 from .limits import Limits
-from .once import check_keys
+from .once import Once, check_keys
 from .projection import Projection
 from .reading import Filter, read_events
 from .redaction import Redact
@@ -214,7 +214,8 @@ class EventLog:
             RunExists: the name `run` is taken.
             TypeError, ValueError: a name, revision or turn that cannot be.
         """
-        self._check_names(run, agent, None)
+        check_name(self.limits, "run", run)
+        self._check_actor(agent, None)
         source = exact_str("source", source)
         check_turn("turn", turn)
         if type(revision) is not int:
@@ -375,15 +376,23 @@ class EventLog:
         """What was asked, once it has been found acceptable; None if it is nothing."""
         if hasattr(commands, "decide"):
             raise TypeError(f"execute takes a list of commands, as [Write(key, value)], not {commands!r:.80}")
-        commands = tuple(commands)
-        self._check_names(run, agent, activity)
-        repeats = check_keys(commands)
+        commands, limits = tuple(commands), self.limits
+        if type(run) is not str or run != self._checked_run:
+            check_name(limits, "run", run)
+            self._checked_run = run
+        self._check_actor(agent, activity)
+        checked, repeats = agent, False
         for command in commands:
             if not hasattr(command, "decide"):
                 raise TypeError(f"execute takes commands, as Write(key, value), not {command!r:.80}")
-            command.check(self.limits)
-            if command.agent is not None:
-                check_name(self.limits, "agent", command.agent)
+            command.check(limits)
+            named = command.agent
+            if named is not None and named is not checked:
+                check_name(limits, "agent", named)
+                checked = named
+            repeats = repeats or type(command) is Once
+        if repeats:
+            check_keys(commands)
         acting = _NOBODY if agent is None and activity is None else Actor(agent, activity)
         return Commands(run, commands, acting, repeats=repeats) if commands else None
 
@@ -433,10 +442,7 @@ class EventLog:
         known = self._runs[run] = lineage(db, found)
         return known
 
-    def _check_names(self, run: str, agent: str | None, activity: str | None) -> None:
-        if type(run) is not str or run != self._checked_run:
-            check_name(self.limits, "run", run)
-            self._checked_run = run
+    def _check_actor(self, agent: str | None, activity: str | None) -> None:
         if agent is not None:
             check_name(self.limits, "agent", agent)
         if activity is not None:

@@ -103,11 +103,11 @@ class Earlier(NamedTuple):
         return self.salt is None or command_digest(self.salt, fingerprint(command)) == self.digest
 
 
-def check_keys(commands: Sequence[Command[Any]]) -> bool:
-    """Whether any of `commands` has an idempotency key.
+def check_keys(commands: Sequence[Command[Any]]) -> None:
+    """Refuse a list in which two commands have the same idempotency key.
 
     Raises:
-        ValueError: two have the same.
+        ValueError: two have.
     """
     keys: set[str] = set()
     for command in commands:
@@ -115,7 +115,6 @@ def check_keys(commands: Sequence[Command[Any]]) -> bool:
             if command.idempotency_key in keys:
                 raise ValueError(f"idempotency key {command.idempotency_key!r} is in the list twice")
             keys.add(command.idempotency_key)
-    return bool(keys)
 
 
 def in_part(key: str) -> KeyReused:

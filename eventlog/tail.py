@@ -11,10 +11,11 @@ from typing import NamedTuple
 from .chain import framed_commitment
 from .driver import Connection
 from .entry import Content, Entry
-from .history import content_at, entries_at, entry_at
+from .events import EntryWritten, Recorded
+from .history import content_at, entries_at, entry_of
 from .runs import Lineage, Run, find_name, find_run, lineage, read_head
 
-__all__ = ["Name", "RunTail", "Tail"]
+__all__ = ["Name", "RunTail", "Tail", "written_content"]
 
 _DATA_VERSION = "pragma data_version"
 _LAST_POSITION = "select coalesce(max(position), 0) from events"
@@ -48,11 +49,22 @@ class RunTail:
         revision, turn, hash: of its newest event.
         recorded_upto: the newest revision that is in the table; later ones are about to be written.
         entries: what keys hold now, as far as somebody asked.
-        contents: the texts written by events that are not in the table yet, by revision.
+        pending: the events that are not in the table yet, oldest first.
         names: the interned names of its family, as far as somebody asked; shared by the family's runs.
+        missing: names that the family did not have when somebody asked; what is in `names` counts.
     """
 
-    __slots__ = ("contents", "entries", "hash", "lineage", "names", "recorded_upto", "revision", "turn")
+    __slots__ = (
+        "entries",
+        "hash",
+        "lineage",
+        "missing",
+        "names",
+        "pending",
+        "recorded_upto",
+        "revision",
+        "turn",
+    )
 
     def __init__(
         self, past: Lineage, revision: int, turn: int, newest: bytes, names: dict[str, Name]
@@ -62,8 +74,9 @@ class RunTail:
         self.turn = turn
         self.hash = newest
         self.entries: dict[str, Entry | None] = {}
-        self.contents: dict[int, Content] = {}
+        self.pending: list[Recorded] = []
         self.names = names
+        self.missing: set[str] = set()
 
     @property
     def run(self) -> Run:
@@ -75,7 +88,9 @@ class RunTail:
         try:
             return self.entries[key]
         except KeyError:
-            found = self.entries[key] = entry_at(db, self.lineage, key, self.recorded_upto)
+            name = self.name(db, key)
+            found = None if name is None else entry_of(db, self.lineage, name.id, self.recorded_upto)
+            self.entries[key] = found
             return found
 
     def living(self, db: Connection) -> dict[str, Entry | None]:
@@ -88,13 +103,16 @@ class RunTail:
 
     def content(self, db: Connection, entry: Entry) -> Content:
         """The text that `entry` points to."""
-        pending = self.contents.get(entry.content)
-        return pending if pending is not None else content_at(db, self.lineage, entry.content)
+        offset = entry.content - self.recorded_upto - 1
+        if offset < 0:
+            return content_at(db, self.lineage, entry.content)
+        return written_content(self.pending[offset])
 
     def written(self) -> None:
         """What was pending is in the tables now."""
         self.recorded_upto = self.revision
-        self.contents.clear()
+        self.pending.clear()
+        self.missing.clear()
         if len(self.entries) > MAX_ENTRIES or len(self.names) > MAX_ENTRIES:
             self.entries.clear()
             self.names.clear()
@@ -102,12 +120,20 @@ class RunTail:
     def name(self, db: Connection, text: str) -> Name | None:
         """The interned name `text`; None if the family has none."""
         known = self.names.get(text)
-        if known is None:
+        if known is None and text not in self.missing:
             row = find_name(db, self.run.family, text)
             if row is None:
+                self.missing.add(text)
                 return None
             known = self.names[text] = Name(row[0], framed_commitment(row[1]))
         return known
+
+
+def written_content(recorded: Recorded) -> Content:
+    """The text that an event wrote which is not in the table yet."""
+    event = recorded.event
+    assert isinstance(event, EntryWritten)
+    return Content(event.value, event.metadata, recorded.agent)
 
 
 class Tail:

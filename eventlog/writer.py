@@ -254,6 +254,7 @@ class Writer:
     def _take(self, db: Connection) -> None:
         """Another connection than last time, as after a fork of the process: nothing is known of it."""
         self._tail.forget()
+        self._sources.forget()
         if self._leaves_checkpoints:
             # Moving the WAL into the file takes tens of milliseconds; a loop leaves that to its worker.
             with self._database.errors():
