@@ -158,6 +158,7 @@ class Pages:
         self.events: list[Rows] = []
         self.steps: list[Step] = []
         self.ends: dict[str, RunTail] = {}
+        self.count = 0  # of the events
 
     def write(self, db: Connection) -> None:
         """Write names, runs and events, in this order."""
@@ -440,6 +441,7 @@ class Batch:
         end.entries.update(self._entries)
         end.pending += recorded
         pages.ends[self._run.name] = end
+        pages.count += len(recorded)
         pages.steps.append(build(Step, (end.lineage, recorded, self._changed)))
 
     # -- inside

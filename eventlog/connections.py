@@ -57,6 +57,7 @@ class Connections:
         self._database = database
         self._writing = threading.Lock()
         self._nobody_knocks = _set_event()
+        self._somebody_knocks = False  # the same, to be asked in less time
         self._writer = None if database.read_only else first
         self._writing_thread: int | None = None
         self._pool = threading.Lock()  # guards the three below
@@ -136,9 +137,9 @@ class Connections:
         Raises:
             Closed, StorageError: the log was closed, or opened to be read only.
         """
-        if not self._nobody_knocks.is_set():
+        if self._somebody_knocks:
             self._nobody_knocks.wait(_KNOCK_S)
-            self._nobody_knocks.set()
+            self._let_in()
         with self._writing:
             return self._write(action)
 
@@ -152,10 +153,11 @@ class Connections:
             Busy: somebody is.
         """
         if not self._writing.acquire(blocking=False):
-            self._nobody_knocks.clear()
+            self._knock()
             raise self._database.busy()
         try:
-            self._nobody_knocks.set()
+            if self._somebody_knocks:
+                self._let_in()
             return self._write(action)
         finally:
             self._writing.release()
@@ -179,7 +181,7 @@ class Connections:
         if self._pausing_thread == thread:
             return True
         if not self._writing.acquire(blocking=False):
-            self._nobody_knocks.clear()  # the next who would write lets us in before
+            self._knock()  # the next who would write lets us in before
             return False
         try:
             if not self._pool.acquire(blocking=False):
@@ -225,8 +227,17 @@ class Connections:
         self._writer, self._readers = None, []
         return self._database.identity, inherited
 
+    def _knock(self) -> None:
+        self._nobody_knocks.clear()
+        self._somebody_knocks = True  # last, so that who sees it finds the event as it says
+
+    def _let_in(self) -> None:
+        self._somebody_knocks = False  # first, for the same reason
+        self._nobody_knocks.set()
+
     def _write(self, action: Callable[[Connection], T]) -> T:
-        self._check()
+        if self._closed or self._abandoned:
+            self._check()
         if self._database.read_only:
             raise StorageError(f"{self._database.shown} was opened to be read only; nothing was written")
         if self._writer is None:
@@ -239,7 +250,7 @@ class Connections:
 
     def _new_locks(self) -> None:
         self._writing, self._pool = threading.Lock(), threading.Lock()
-        self._nobody_knocks = _set_event()
+        self._nobody_knocks, self._somebody_knocks = _set_event(), False
         self._pausing_thread = None
 
     def _check(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from .batch import Actor, Batch, ForkPoint, Pages, Sources
 from .commands import Command
 from .connections import Connections
-from .database import Database
+from .database import CHECKPOINT_FRAMES, Database
 from .driver import Connection, driver
 from .errors import Busy, Conflict, NotFound, RunExists, StorageError, TurnlogError
 from .events import Recorded, RunForked
@@ -29,7 +29,6 @@ _POISONED = (OverflowError, TypeError, ValueError, StorageError)
 _STALE_FROM = "select name, stale_from from projections"
 _MARK_STALE = "update projections set stale_from = ? where name = ?"
 
-_CHECKPOINT_FRAMES = 4_000
 _FRAMES_PER_COMMIT = 4
 
 
@@ -203,7 +202,7 @@ class Writer:
     @property
     def flush_is_due(self) -> bool:
         """Whether `flush` has anything to do after a commit."""
-        return self._database.flushes or self._frames >= _CHECKPOINT_FRAMES
+        return self._database.flushes or self._frames >= CHECKPOINT_FRAMES
 
     def flush(self) -> None:
         """Make durable what was committed, and move the WAL into the file when it has grown.
@@ -212,7 +211,7 @@ class Writer:
             OutcomeUnknown: it could not be done; from now on every commit is refused.
         """
         self._database.flush()
-        if self._leaves_checkpoints and self._frames >= _CHECKPOINT_FRAMES:
+        if self._leaves_checkpoints and self._frames >= CHECKPOINT_FRAMES:
             self._frames = 0
             # What was committed stands, whether the WAL can be moved now or the next time.
             with suppress(TurnlogError), self._connections.reading() as db:
@@ -337,7 +336,7 @@ class Writer:
             self._project(db, pages.steps)
             for end in pages.ends.values():
                 end.written()
-            self._frames += _FRAMES_PER_COMMIT + sum(len(rows) for _, rows in pages.events)
+            self._frames += _FRAMES_PER_COMMIT + pages.count
 
     def _project(self, db: Connection, steps: Sequence[Step]) -> None:
         stale_from = self._stale_from
