@@ -245,7 +245,10 @@ class Batch:
 
     def entry(self, key: str) -> Entry | None:
         """What `key` holds after what has been decided so far."""
-        return self._entries[key] if key in self._entries else self._end.entry(self._db, key)
+        if key in self._entries:
+            return self._entries[key]
+        known = self._end.entries
+        return known[key] if key in known else self._end.entry(self._db, key)
 
     def entries(self) -> list[Entry]:
         """Every living entry after what has been decided so far, in birth order."""

@@ -332,7 +332,7 @@ class Database:
     def _check_in_place(self) -> None:
         """Refuse to go on with a file that is no longer at its path: what is written would be lost."""
         found = self._stat()
-        if found is None or (found.st_dev, found.st_ino) != self.identity:
+        if found is None or found.st_ino != self.identity[1] or found.st_dev != self.identity[0]:
             raise StorageError(f"{self.shown} was moved or replaced since it was opened; open it again")
 
     def __del__(self) -> None:

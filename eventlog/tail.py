@@ -85,13 +85,12 @@ class RunTail:
 
     def entry(self, db: Connection, key: str) -> Entry | None:
         """What `key` holds now."""
-        try:
+        if key in self.entries:
             return self.entries[key]
-        except KeyError:
-            name = self.name(db, key)
-            found = None if name is None else entry_of(db, self.lineage, name.id, self.recorded_upto)
-            self.entries[key] = found
-            return found
+        name = self.name(db, key)
+        found = None if name is None else entry_of(db, self.lineage, name.id, self.recorded_upto)
+        self.entries[key] = found
+        return found
 
     def living(self, db: Connection) -> dict[str, Entry | None]:
         """What every key holds now; None for keys that are gone."""

@@ -169,7 +169,7 @@ class Writer:
     ) -> None:
         self._database = database
         self._connections = connections
-        self._projections = projections
+        self._projections = [(projection.name, projection) for projection in projections]
         self._sources = sources
         self._tail = Tail()
         self._tail_of: Connection | None = None  # `data_version` compares only within one connection
@@ -340,14 +340,14 @@ class Writer:
 
     def _project(self, db: Connection, steps: Sequence[Step]) -> None:
         stale_from = self._stale_from
-        for projection in self._projections:
-            if stale_from.get(projection.name, 0) is None:
+        for name, projection in self._projections:
+            if stale_from.get(name, 0) is None:
                 projection.apply(db, steps)
             else:
                 projection.prepare(db)  # somebody appended without it: it catches up, these steps included
-                stale_from[projection.name] = None
+                stale_from[name] = None
         if len(stale_from) > len(self._projections):
-            kept = {projection.name for projection in self._projections}
+            kept = {name for name, _ in self._projections}
             behind = [name for name, since in stale_from.items() if since is None and name not in kept]
             first = steps[0].recorded[0].position
             db.executemany(_MARK_STALE, [(first, name) for name in behind])
