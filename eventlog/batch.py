@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from .chain import (
@@ -119,13 +120,20 @@ values (?, ?, ?, ?, ?, ?, ?, nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), nul
 """  # noqa: S608 - a constant only
 
 
-# The commonest event, with the columns that are the same in all of them left out: see `_append_written`.
-INSERT_WRITTEN = f"""
+# The commonest event, with the columns that are the same in all of them left out: see `_append_written`. Several
+# with one statement take a quarter less time than one by one, and let go of the interpreter lock once.
+_WRITTEN_COLUMNS = """
 insert into events (position, run, revision, batch, turn, type, payload, key, agent, activity, value,
     encoding, metadata, salt, birth, recorded_at, hash)
-values (?, ?, ?, ?, ?, 1, {PAYLOAD_VERSIONS[1]}, ?, nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), ?,
+values
+"""
+_WRITTEN_VALUES = f"""
+(?, ?, ?, ?, ?, 1, {PAYLOAD_VERSIONS[1]}, ?, nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), ?,
     0, nullif(?, ''), ?, nullif(?, {NO_NUMBER}), ?, ?)
-"""  # noqa: S608 - constants only
+"""
+_TOGETHER = 16
+INSERT_WRITTEN = _WRITTEN_COLUMNS + _WRITTEN_VALUES
+_INSERT_TOGETHER = _WRITTEN_COLUMNS + ",".join([_WRITTEN_VALUES] * _TOGETHER)
 
 _ERASED_KEY_OF = """
 select key from events e join names on names.id = e.key where run = ? and revision = ? and names.text is null
@@ -167,10 +175,14 @@ class Pages:
         if self.runs:
             db.executemany(INSERT_RUN, self.runs)
         for statement, rows in self.events:
-            if len(rows) == 1:
-                db.execute(statement, rows[0])
-            else:
-                db.executemany(statement, rows)
+            together = len(rows) // _TOGETHER * _TOGETHER if statement is INSERT_WRITTEN else 0
+            for first in range(0, together, _TOGETHER):
+                db.execute(_INSERT_TOGETHER, [*chain.from_iterable(rows[first : first + _TOGETHER])])
+            rest = rows[together:] if together else rows
+            if len(rest) == 1:
+                db.execute(statement, rest[0])
+            elif rest:
+                db.executemany(statement, rest)
 
 
 class Batch:
