@@ -120,7 +120,7 @@ values (?, ?, ?, ?, ?, ?, ?, nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), nul
 """  # noqa: S608 - a constant only
 
 
-# The commonest event, with the columns that are the same in all of them left out: see `_append_written`. Several
+# The commonest event, without the columns that are the same in all of them: see `_append_written`. Several
 # with one statement take a quarter less time than one by one, and let go of the interpreter lock once.
 _WRITTEN_COLUMNS = """
 insert into events (position, run, revision, batch, turn, type, payload, key, agent, activity, value,
