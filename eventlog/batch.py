@@ -578,5 +578,6 @@ class Batch:
             self._last_name += 1
             known = self._names[text] = Name(self._last_name, framed_commitment(commitment))
             family = self._end.run.family
-            self._new_names.append((self._last_name, family, stored_text(text), salt, commitment))
+            row = (self._last_name, family, stored_text(text), bytearray(salt), bytearray(commitment))
+            self._new_names.append(row)
         return known
