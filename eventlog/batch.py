@@ -7,15 +7,11 @@ fails half-way leaves nothing to undo, and several batches can be written togeth
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from .chain import (
     NO_PARENT,
-    SALT_SIZE,
     attempt_digest,
     command_digest,
     content_commitment,
@@ -44,48 +40,16 @@ from .events import (
 )
 from .evolve import evolve
 from .once import Once, earlier, fingerprint, in_part
+from .pages import INSERT_EVENT, INSERT_WRITTEN, NO_NUMBER, Pages, Rows
 from .projection import Step
 from .runs import NEWEST_REVISION, Lineage, Run, Segment, hash_at
+from .sources import Sources
 from .tail import Name, RunTail, Tail, written_content
 from .text import json_text, read_json, stored_text, utf8_size
 from .tuples import build
 from .upcast import PAYLOAD_VERSIONS
 
-__all__ = ["INSERT_EVENT", "INSERT_NAME", "INSERT_RUN", "Actor", "Batch", "ForkPoint", "Pages", "Sources"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Where time, identities and salts come from; passed in, so that tests can be exact.
-
-    Attributes:
-        clock: milliseconds since 1970 UTC.
-        new_uid: a fresh run uid, 32 hex digits.
-        random_bytes: that many random bytes.
-    """
-
-    clock: Callable[[], int]
-    new_uid: Callable[[], str]
-    random_bytes: Callable[[int], bytes]
-    _salts: list[bytes] = field(default_factory=list[bytes], init=False, repr=False, compare=False)
-
-    def salt(self) -> bytes:
-        """Random bytes that nobody else gets. The system's are drawn many at a time, which is quicker."""
-        if not self._salts:
-            if self.random_bytes is not os.urandom:
-                return self.random_bytes(SALT_SIZE)
-            drawn = os.urandom(SALT_SIZE * _SALTS)
-            starts = range(0, len(drawn), SALT_SIZE)
-            self._salts.extend(drawn[first : first + SALT_SIZE] for first in starts)
-        return self._salts.pop()
-
-    def forget(self) -> None:
-        """After a fork of the process: what was drawn ahead, the other side has as well."""
-        self._salts.clear()
-
-
-_SALTS = 256
-"""Drawn ahead at a time."""
+__all__ = ["Actor", "Batch", "ForkPoint"]
 
 
 class Actor(NamedTuple):
@@ -103,38 +67,6 @@ class ForkPoint(NamedTuple):
     turn: int
 
 
-INSERT_NAME = "insert into names (id, family, text, salt, commitment) values (?, ?, ?, ?, ?)"
-INSERT_RUN = """
-insert into runs (id, uid, name, family, parent, fork_revision, created_at) values (?, ?, ?, ?, ?, ?, ?)
-"""
-# To bind a None or bytes costs the driver a microsecond each, an integer or a bytearray next to nothing, and
-# most columns of most events are NULL; so NULL travels as NO_NUMBER, "" or an empty blob, which never occur.
-NO_NUMBER = -(2**63)
-INSERT_EVENT = f"""
-insert into events (position, run, revision, batch, turn, type, payload, key, agent, activity, value,
-    encoding, metadata, salt, content, expires_at_turn, birth, created_at, detail, recorded_at,
-    idempotency_key, hash)
-values (?, ?, ?, ?, ?, ?, ?, nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), ?,
-    ?, nullif(?, ''), nullif(?, x''), nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}),
-    nullif(?, {NO_NUMBER}), nullif(?, ''), ?, nullif(?, x''), ?)
-"""  # noqa: S608 - a constant only
-
-
-# The commonest event, without the columns that are the same in all of them: see `_append_written`. Several
-# with one statement take a quarter less time than one by one, and let go of the interpreter lock once.
-_WRITTEN_COLUMNS = """
-insert into events (position, run, revision, batch, turn, type, payload, key, agent, activity, value,
-    encoding, metadata, salt, birth, recorded_at, hash)
-values
-"""
-_WRITTEN_VALUES = f"""
-(?, ?, ?, ?, ?, 1, {PAYLOAD_VERSIONS[1]}, ?, nullif(?, {NO_NUMBER}), nullif(?, {NO_NUMBER}), ?,
-    0, nullif(?, ''), ?, nullif(?, {NO_NUMBER}), ?, ?)
-"""
-_TOGETHER = 16
-INSERT_WRITTEN = _WRITTEN_COLUMNS + _WRITTEN_VALUES
-_INSERT_TOGETHER = _WRITTEN_COLUMNS + ",".join([_WRITTEN_VALUES] * _TOGETHER)
-
 _ERASED_KEY_OF = """
 select key from events e join names on names.id = e.key where run = ? and revision = ? and names.text is null
 """
@@ -151,38 +83,6 @@ class _Mark(NamedTuple):
     key: str
     command: str
     events: int
-
-
-Rows = tuple[str, list[tuple[Any, ...]]]
-"""Rows of events that follow each other, and the statement that writes them."""
-
-
-class Pages:
-    """What the batches of one transaction decided, about to be written to the tables."""
-
-    def __init__(self) -> None:
-        self.names: list[tuple[Any, ...]] = []
-        self.runs: list[tuple[Any, ...]] = []
-        self.events: list[Rows] = []
-        self.steps: list[Step] = []
-        self.ends: dict[str, RunTail] = {}
-        self.count = 0  # of the events
-
-    def write(self, db: Connection) -> None:
-        """Write names, runs and events, in this order."""
-        if self.names:
-            db.executemany(INSERT_NAME, self.names)
-        if self.runs:
-            db.executemany(INSERT_RUN, self.runs)
-        for statement, rows in self.events:
-            together = len(rows) // _TOGETHER * _TOGETHER if statement is INSERT_WRITTEN else 0
-            for first in range(0, together, _TOGETHER):
-                db.execute(_INSERT_TOGETHER, [*chain.from_iterable(rows[first : first + _TOGETHER])])
-            rest = rows[together:] if together else rows
-            if len(rest) == 1:
-                db.execute(statement, rest[0])
-            elif rest:
-                db.executemany(statement, rest)
 
 
 class Batch:

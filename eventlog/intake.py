@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
-from .batch import INSERT_EVENT, INSERT_NAME, INSERT_RUN
 from .chain import (
     NO_PARENT,
     SALT_SIZE,
@@ -30,6 +29,7 @@ from .export import EXPORT_COLUMNS, EXPORT_VERSION, NAME_COLUMNS
 from .integrity import check_run, lost_names
 from .limits import Limits
 from .log import EventLog
+from .pages import INSERT_EVENT, INSERT_NAME, INSERT_RUN
 from .projection import fills_runs
 from .run_integrity import FIRST_MS, LAST_MS, is_text
 from .runs import find_run, genesis, hash_at, read_head

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from . import processes
-from .batch import Actor, Sources
+from .batch import Actor
 from .commands import Command, check_name, check_turn, exact_str
 from .connections import Connections, Reading
 from .database import Database, Durability
@@ -25,6 +25,7 @@ from .projection import Projection
 from .reading import Filter, read_events
 from .redaction import Redact
 from .runs import Head, Lineage, Run, find_run, lineage, read_head, run_at
+from .sources import Sources
 from .writer import Commands, Fork, Request, Writer
 
 if TYPE_CHECKING:

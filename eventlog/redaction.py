@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from .batch import Actor, Batch, Sources
+from .batch import Actor, Batch
 from .chain import content_commitment
 from .codec import REDACTED
 from .driver import Connection
@@ -18,6 +18,7 @@ from .entry import Entry
 from .errors import NotFound
 from .events import EntryDeleted, EntryWritten, Redacted
 from .runs import Lineage
+from .sources import Sources
 from .tail import Tail
 from .text import json_text
 

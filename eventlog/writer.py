@@ -6,15 +6,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
-from .batch import Actor, Batch, ForkPoint, Pages, Sources
+from .batch import Actor, Batch, ForkPoint
 from .commands import Command
 from .connections import Connections
 from .database import CHECKPOINT_FRAMES, Database
 from .driver import Connection, driver
 from .errors import Busy, Conflict, NotFound, RunExists, StorageError, TurnlogError
 from .events import Recorded, RunForked
+from .pages import Pages
 from .projection import Projection, Step
 from .runs import Lineage, run_at
+from .sources import Sources
 from .tail import Tail
 
 __all__ = ["Commands", "Fork", "Request", "Writer"]

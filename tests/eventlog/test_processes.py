@@ -190,6 +190,18 @@ def values(path: Path) -> list[str]:
     return json.loads(done.stdout)
 
 
+def test_a_child_draws_salts_of_its_own(path: Path) -> None:
+    """No salt drawn before the fork is used on both sides: one that is erased could be read off the other."""
+    many = [Write(f"k{number}", "v") for number in range(20)]
+    with turnlog.open(path) as log:
+        log.execute(many, run="main")
+        in_child(lambda: log.execute(many, run="main") and None)
+        log.execute(many, run="main")
+        with log.reading() as db:
+            salts = db.execute("select salt from events union all select salt from names").fetchall()
+    assert len(salts) == len(set(salts)) == 60 + 21
+
+
 def test_a_forked_child_writes_through_the_same_object(path: Path) -> None:
     """Child and parent go on with the object, and nothing is lost."""
     with turnlog.open(path) as log:
