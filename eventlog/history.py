@@ -28,6 +28,7 @@ __all__ = [
     "content_at",
     "entries_at",
     "entry_at",
+    "entry_of",
     "event_position",
     "newest_changes",
     "present_at",
@@ -163,8 +164,11 @@ _POSITION = "select position from events where run = ? and revision = ?"
 def entry_at(db: Connection, lineage: Lineage, key: str, revision: int) -> Entry | None:
     """What `key` held right after `revision`; None if nothing."""
     key_id = name_id(db, lineage.run.family, key)
-    if key_id is None:
-        return None
+    return None if key_id is None else entry_of(db, lineage, key_id, revision)
+
+
+def entry_of(db: Connection, lineage: Lineage, key_id: int, revision: int) -> Entry | None:
+    """`entry_at` for the key with this number in `names`."""
     for segment in lineage.upto(revision):
         row = db.execute(_NEWEST_CHANGE, (segment.run, key_id, segment.upto)).fetchone()
         if row is not None:
