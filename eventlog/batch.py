@@ -159,8 +159,7 @@ class Batch:
         """What `key` holds after what has been decided so far."""
         if key in self._entries:
             return self._entries[key]
-        known = self._end.entries
-        return known[key] if key in known else self._end.entry(self._db, key)
+        return self._end.entry(self._db, key)
 
     def entries(self) -> list[Entry]:
         """Every living entry after what has been decided so far, in birth order."""
@@ -367,7 +366,7 @@ class Batch:
         names, entries, now, turn = end.names, self._entries, self._now, self._turn
         key, value, metadata, birth = event.key, event.value, event.metadata, event.birth
         # Most commands have asked for it, so that it is known by now.
-        entry = entries[key] if key in entries else end.entries.get(key)
+        entry = self.entry(key) if key in entries or end.news else end.entries.get(key)
         if birth is not None and (entry is None or entry.birth != birth):
             self._check_true(event)
             entry = self.entry(key)
@@ -464,7 +463,8 @@ class Batch:
         run = Run(ident, uid, name, family, parent, revision, self._now)
         past = Lineage(run, (Segment(ident, revision, NEWEST_REVISION), *(source or ())))
         names = self._tail.names(family)
-        self._end = RunTail(past, revision, 0 if fork is None else fork.turn, b"", names)
+        turn = 0 if fork is None else fork.turn
+        self._end = RunTail(past, revision, turn, b"", names, self._tail.missing)
         interned = self._name(name)
         self._end.hash = genesis_hash(uid, interned.commitment, self._now, before)
         self._new_run = (ident, uid, interned.id, family, parent, revision, self._now)

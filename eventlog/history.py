@@ -163,14 +163,14 @@ _POSITION = "select position from events where run = ? and revision = ?"
 
 def entry_at(db: Connection, lineage: Lineage, key: str, revision: int) -> Entry | None:
     """What `key` held right after `revision`; None if nothing."""
-    number = name_id(db, lineage.run.family, key)
-    return None if number is None else entry_of(db, lineage, number, revision)
+    key_id = name_id(db, lineage.run.family, key)
+    return None if key_id is None else entry_of(db, lineage, key_id, revision)
 
 
-def entry_of(db: Connection, lineage: Lineage, number: int, revision: int) -> Entry | None:
-    """`entry_at` of the key with that number in `names`."""
+def entry_of(db: Connection, lineage: Lineage, key_id: int, revision: int) -> Entry | None:
+    """`entry_at` for the key with this number in `names`."""
     for segment in lineage.upto(revision):
-        row = db.execute(_NEWEST_CHANGE, (segment.run, number, segment.upto)).fetchone()
+        row = db.execute(_NEWEST_CHANGE, (segment.run, key_id, segment.upto)).fetchone()
         if row is not None:
             return None if row[0] == ENTRY_DELETED else _entry(db, lineage, row)
     return None

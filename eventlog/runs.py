@@ -12,6 +12,7 @@ from .errors import Corrupt
 from .text import read_text, stored_text
 
 __all__ = [
+    "STAND_IN_BEGINS",
     "Head",
     "Lineage",
     "Run",
@@ -118,6 +119,9 @@ _ERASED_NAME = """
 select id, commitment from names
 where text is null and family = ? and lower(hex(substr(commitment, 1, 4))) = ? order by id limit 1
 """
+STAND_IN_BEGINS = "[redacted "
+"""With this begins what is shown for a name that was erased."""
+
 _STAND_IN = re.compile(r"\[redacted ([0-9a-f]{8})\]")
 
 
@@ -217,7 +221,7 @@ def hash_at(db: Connection, run: int, revision: int) -> bytes:
 
 def is_stand_in(name: str) -> bool:
     """Whether `name` has the form of what is shown for a name that was erased."""
-    return name.startswith("[redacted ") and _STAND_IN.fullmatch(name) is not None
+    return name.startswith(STAND_IN_BEGINS) and _STAND_IN.fullmatch(name) is not None
 
 
 def find_name(db: Connection, family: int, name: str) -> tuple[int, bytes] | None:

@@ -1,26 +1,56 @@
 """What this process remembers of the end of the log, so that a write reads nothing it knows already.
 
-It holds as long as nobody else has written, which SQLite tells by `PRAGMA data_version`. Nothing here is more
-than a copy of what the tables say.
+Whether somebody else has written, SQLite tells by `PRAGMA data_version`. What they appended is then taken in,
+unless it is too much or anything but ordinary; then all is forgotten (docs/adr/0020-catching-up.md). Nothing
+here is more than a copy of what the tables say.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .chain import framed_commitment
+from .codec import CODES, is_todays_write
 from .driver import Connection
 from .entry import Content, Entry
-from .events import EntryWritten, Recorded
+from .events import EntryWritten, Recorded, Redacted
+from .evolve import evolve
 from .history import content_at, entries_at, entry_of
-from .runs import Lineage, Run, find_name, find_run, lineage, read_head
+from .runs import STAND_IN_BEGINS, Lineage, Run, find_name, find_run, lineage, read_head
+from .schema import CHANGES
+from .tuples import build
 
 __all__ = ["Name", "RunTail", "Tail", "written_content"]
 
 _DATA_VERSION = "pragma data_version"
-_LAST_POSITION = "select coalesce(max(position), 0) from events"
-_LAST_NAME = "select coalesce(max(id), 0) from names"
-_LAST_RUN = "select coalesce(max(id), 0) from runs"
+_SCHEMA_VERSION = "pragma schema_version"
+_LAST = """
+select coalesce((select max(position) from events), 0), coalesce((select max(id) from names), 0),
+    coalesce((select max(id) from runs), 0)
+"""
+MAX_NEWS = 1_000
+"""Events of others that are taken in; of more, the few keys asked for next are sooner looked up anew."""
+
+_ORDINARY = ", ".join(str(code) for kind, code in CODES.items() if kind is not Redacted)
+# For each run what was appended to it: turn and hash are those of its newest event. No row if it is too much.
+# Without `not indexed` SQLite would walk over all events to have them by run.
+_NEWS = f"""
+select run, count(*), max(revision), turn, hash, total(type not in ({_ORDINARY})),
+    (select max(position) from events), (select max(id) from names), (select max(id) from runs)
+from events not indexed
+where position > ?1 and (select max(position) from events) <= ?1 + {MAX_NEWS}
+group by run
+"""  # noqa: S608 - constants only
+# Birth and expiry only of a value that goes on with a life: that is all which changes of its entry.
+_NEW_CHANGES = f"""
+select run, key, position, revision,
+    case when {is_todays_write("events")} and created_at is null then birth end, expires_at_turn
+from events not indexed where position > ? and {CHANGES} order by position
+"""  # noqa: S608 - constants only
+# Names under which an earlier look-up may have found, or missed, a name that was erased.
+_NEW_STAND_IN = f"""
+select 1 from names where id > ? and (text is null or substr(text, 1, {len(STAND_IN_BEGINS)}) = ?) limit 1
+"""  # noqa: S608 - a constant only
 
 MAX_RUNS = 1_000
 """Runs remembered before all of them are forgotten."""
@@ -50,8 +80,10 @@ class RunTail:
         recorded_upto: the newest revision that is in the table; later ones are about to be written.
         entries: what keys hold now, as far as somebody asked.
         pending: the events that are not in the table yet, oldest first.
+        news: the newest change that somebody else made to a key since `entries` told what it holds, as
+            `_NEW_CHANGES` has it; by the number of the key's name.
         names: the interned names of its family, as far as somebody asked; shared by the family's runs.
-        missing: names that the family did not have when somebody asked; what is in `names` counts.
+        missing: names that a family, by its number, did not have when somebody asked in this transaction.
     """
 
     __slots__ = (
@@ -60,6 +92,7 @@ class RunTail:
         "lineage",
         "missing",
         "names",
+        "news",
         "pending",
         "recorded_upto",
         "revision",
@@ -67,7 +100,13 @@ class RunTail:
     )
 
     def __init__(
-        self, past: Lineage, revision: int, turn: int, newest: bytes, names: dict[str, Name]
+        self,
+        past: Lineage,
+        revision: int,
+        turn: int,
+        newest: bytes,
+        names: dict[str, Name],
+        missing: set[tuple[int, str]],
     ) -> None:
         self.lineage = past
         self.revision = self.recorded_upto = revision
@@ -75,8 +114,9 @@ class RunTail:
         self.hash = newest
         self.entries: dict[str, Entry | None] = {}
         self.pending: list[Recorded] = []
+        self.news: dict[int, tuple[Any, ...]] = {}
         self.names = names
-        self.missing: set[str] = set()
+        self.missing = missing
 
     @property
     def run(self) -> Run:
@@ -85,6 +125,8 @@ class RunTail:
 
     def entry(self, db: Connection, key: str) -> Entry | None:
         """What `key` holds now."""
+        if self.news:
+            self._hear(db, key)
         if key in self.entries:
             return self.entries[key]
         name = self.name(db, key)
@@ -94,6 +136,9 @@ class RunTail:
 
     def living(self, db: Connection) -> dict[str, Entry | None]:
         """What every key holds now; None for keys that are gone."""
+        if self.news:
+            for key in list(self.entries):
+                self._hear(db, key)
         stored: dict[str, Entry | None] = {
             entry.key: entry for entry in entries_at(db, self.lineage, self.recorded_upto)
         }
@@ -111,21 +156,43 @@ class RunTail:
         """What was pending is in the tables now."""
         self.recorded_upto = self.revision
         self.pending.clear()
-        self.missing.clear()
-        if len(self.entries) > MAX_ENTRIES or len(self.names) > MAX_ENTRIES:
+        if max(len(self.entries), len(self.names), len(self.news)) > MAX_ENTRIES:
             self.entries.clear()
             self.names.clear()
+            self.news.clear()
 
     def name(self, db: Connection, text: str) -> Name | None:
         """The interned name `text`; None if the family has none."""
         known = self.names.get(text)
-        if known is None and text not in self.missing:
+        if known is None and (self.run.family, text) not in self.missing:
             row = find_name(db, self.run.family, text)
             if row is None:
-                self.missing.add(text)
+                self.missing.add((self.run.family, text))
                 return None
             known = self.names[text] = Name(row[0], framed_commitment(row[1]))
         return known
+
+    def go_on(self, count: int, revision: int, turn: int, newest: bytes) -> bool:
+        """Go on to the newest event of so many that somebody else appended; whether they fit."""
+        if revision != self.revision + count or len(self.news) > MAX_ENTRIES:
+            return False
+        self.revision = self.recorded_upto = revision
+        self.turn, self.hash = turn, newest
+        return True
+
+    def _hear(self, db: Connection, key: str) -> None:
+        """Bring `entries` up to date, or forget what it has, if somebody else has changed `key` since."""
+        name = self.name(db, key)
+        change = None if name is None else self.news.pop(name.id, None)
+        if change is None:
+            return
+        entry = self.entries.pop(key, None)
+        _, _, position, revision, birth, expires_at_turn = change
+        # Changes in between were passed over, so that only within the same life the entry tells the rest.
+        if entry is not None and birth == entry.birth:
+            event = EntryWritten(key, "", None, expires_at_turn, birth)
+            recorded = build(Recorded, (position, "", revision, 0, 0, None, None, 0, event, b"", None))
+            self.entries[key] = evolve(entry, recorded)
 
 
 def written_content(recorded: Recorded) -> Content:
@@ -144,12 +211,15 @@ class Tail:
     Attributes:
         position: the newest position.
         last_name, last_run: the greatest number given to a name, to a run.
+        missing: see `RunTail`.
     """
 
     def __init__(self) -> None:
-        self._data_version = self._begun_at = -1
+        self._data_version = self._begun_at = self._schema_version = -1
         self._runs: dict[str, RunTail] = {}
+        self._run_ids: dict[int, RunTail] = {}
         self._names: dict[int, dict[str, Name]] = {}
+        self.missing: set[tuple[int, str]] = set()
         self.position = self.last_name = self.last_run = 0
 
     def forget(self) -> None:
@@ -159,21 +229,21 @@ class Tail:
     def hold(self) -> None:
         """The transaction was committed: what is remembered is so."""
         if len(self._runs) > MAX_RUNS:
-            self._runs.clear()
-            self._names.clear()
+            self._clear()
         self._data_version = self._begun_at
 
     def refresh(self, db: Connection) -> bool:
-        """Call right after BEGIN: drop what is no longer true; whether somebody else may have written."""
+        """Call right after BEGIN: make true what is remembered; whether somebody else may have written."""
+        self.missing.clear()
         (version,) = db.execute(_DATA_VERSION).fetchone()
         known, self._data_version, self._begun_at = self._data_version, -1, version
         if version == known:
             return False
-        self._runs.clear()
-        self._names.clear()
-        (self.position,) = db.execute(_LAST_POSITION).fetchone()
-        (self.last_name,) = db.execute(_LAST_NAME).fetchone()
-        (self.last_run,) = db.execute(_LAST_RUN).fetchone()
+        (schema,) = db.execute(_SCHEMA_VERSION).fetchone()
+        if known == -1 or schema != self._schema_version or not self._catch_up(db):
+            self._clear()
+            self.position, self.last_name, self.last_run = db.execute(_LAST).fetchone()
+        self._schema_version = schema
         return True
 
     def run(self, db: Connection, name: str) -> RunTail | None:
@@ -185,7 +255,8 @@ class Tail:
                 return None
             head = read_head(db, run.id)
             past, names = lineage(db, run), self.names(run.family)
-            known = self._runs[name] = RunTail(past, head.revision, head.turn, head.hash, names)
+            known = RunTail(past, head.revision, head.turn, head.hash, names, self.missing)
+            self.add(known)
         return known
 
     def names(self, family: int) -> dict[str, Name]:
@@ -194,4 +265,35 @@ class Tail:
 
     def add(self, tail: RunTail) -> None:
         """A run that begins."""
-        self._runs[tail.run.name] = tail
+        self._runs[tail.run.name] = self._run_ids[tail.run.id] = tail
+
+    def _clear(self) -> None:
+        self._runs.clear()
+        self._run_ids.clear()
+        self._names.clear()
+
+    def _catch_up(self, db: Connection) -> bool:
+        """Take in what others appended; whether what is remembered is true again.
+
+        As long as the schema is the same, its triggers have kept past rows from being changed. So everything
+        that concerns what is remembered has come with an event, and of the events only a `Redacted` changes
+        more than the end of its run.
+        """
+        news = db.execute(_NEWS, (self.position,)).fetchall()
+        if not news:
+            return False
+        known_position, known_name = self.position, self.last_name
+        self.position, self.last_name, self.last_run = news[0][6:]
+        if self.last_name != known_name:
+            new = (known_name, STAND_IN_BEGINS)
+            if db.execute(_NEW_STAND_IN, new).fetchone() is not None:
+                return False
+        for run, count, revision, turn, newest, unusual, *_ in news:
+            known = self._run_ids.get(run)
+            if unusual or (known is not None and not known.go_on(count, revision, turn, newest)):
+                return False
+        for change in db.execute(_NEW_CHANGES, (known_position,)).fetchall():
+            known = self._run_ids.get(change[0])
+            if known is not None:
+                known.news[change[1]] = change
+        return True
