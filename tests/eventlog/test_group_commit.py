@@ -151,6 +151,44 @@ def test_a_group_that_fails_is_told_so_and_the_next_goes_on(tmp_path: Path) -> N
         assert [one.event.key for one in log.read()] == ["k0", "afterwards"]
 
 
+def test_those_behind_a_leader_who_is_interrupted_are_written_without_him(tmp_path: Path) -> None:
+    """Ctrl-C before the commit ends for its leader only: the others line up again, in their order."""
+    with EventLog(tmp_path / "team.db", durability="os") as log:
+        begun, may_go_on = threading.Event(), threading.Event()
+        commit, sizes, told = log._writer.commit, list[int](), list[BaseException]()
+
+        def interrupted(requests: Any) -> None:
+            sizes.append(len(requests))
+            if len(sizes) == 1:
+                begun.set()
+                assert may_go_on.wait(20)
+            if len(sizes) == 2:
+                raise KeyboardInterrupt
+            commit(requests)
+
+        line = GroupCommit(interrupted)
+
+        def submit(name: str) -> None:
+            try:
+                line.submit(Commands("main", (Write(name, "v"),), Actor()))
+            except KeyboardInterrupt as error:
+                told.append(error)
+
+        threads = [threading.Thread(target=submit, args=(f"k{n}",), daemon=True) for n in range(6)]
+        threads[0].start()
+        assert begun.wait(20)
+        for number, thread in enumerate(threads[1:]):
+            thread.start()
+            while len(line._line) <= number:
+                time.sleep(0.0005)
+        may_go_on.set()
+        for thread in threads:
+            thread.join(20)
+        assert not any(thread.is_alive() for thread in threads)
+        assert (sizes, len(told)) == ([1, 5, 4], 1)
+        assert [one.event.key for one in log.read()] == ["k0", "k2", "k3", "k4", "k5"]
+
+
 def test_a_request_decided_again_forgets_its_first_answer(tmp_path: Path) -> None:
     """Of two attempts at a request, of which the first came to nothing, only the second is told."""
     with EventLog(tmp_path / "team.db") as log:
