@@ -29,18 +29,21 @@ class _Place:
     """A caller's place in the line.
 
     Attributes:
-        leads: it is its turn to commit, for itself and those behind. Given and taken under the line's mutex.
+        leads: it is its turn to commit, for itself and those behind; or, if its own request is settled, only
+            to pass that on. Given and taken under the line's mutex.
         answered: somebody else committed for it, or failed to.
         failed: why its whole group failed.
+        after: who is to be woken when its caller goes.
         woken: held while the caller is to sleep.
     """
 
-    __slots__ = ("answered", "failed", "leads", "request", "woken")
+    __slots__ = ("after", "answered", "failed", "leads", "request", "woken")
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.leads = self.answered = False
         self.failed: BaseException | None = None
+        self.after: _Place | None = None
         self.woken = threading.Lock()
         self.woken.acquire()
 
@@ -85,7 +88,7 @@ class GroupCommit:
             while not (place.leads or place.answered):
                 if not place.woken.acquire(timeout=_PATIENCE_S):
                     self._take_over(place)
-            if place.leads:
+            if place.leads and not request.settled:
                 self._lead(group)
         finally:
             # Written out: an interrupt could hit a function that does this before its own `try`.
@@ -127,26 +130,41 @@ class GroupCommit:
         """Go: answer those one has led, and pass on the lead, or give up one's place in the line."""
         place = group[0]
         with self._mutex:
-            while len(group) > 1:
-                other = group[-1]
-                if other.request.settled:
-                    other.answered = True
-                    other.wake()
-                elif other not in self._line:
-                    # Not written, because this thread was interrupted: it is tried again, without us.
-                    self._line.appendleft(other)
-                group.pop()
+            if len(group) > 1:
+                self._answer(group)
             if place.leads:
-                # Whom the lead is given next is taken out of the line only once he has it.
-                following = self._line[0] if self._line else None
-                self._leader = following
-                if following is not None:
-                    following.leads = True
-                    following.wake()
-                    self._line.popleft()
-                place.leads = False
+                self._pass_on(place)
             elif not place.answered and place in self._line:
                 self._line.remove(place)
+        if place.after is not None:
+            place.after.wake()
+
+    def _answer(self, group: list[_Place]) -> None:
+        """Tell those one has led, of whom each wakes the next, and the last passes on the lead."""
+        place, answered = group[0], [other for other in group[1:] if other.request.settled]
+        for one, other in zip([place, *answered], answered, strict=False):
+            one.after = other
+        if answered and place.leads:
+            answered[-1].leads, self._leader = True, answered[-1]
+            place.leads = False
+        for other in answered:
+            other.answered = True
+        while len(group) > 1:
+            other = group[-1]
+            if not other.request.settled and other not in self._line:
+                # Not written, because this thread was interrupted: it is tried again, without us.
+                self._line.appendleft(other)
+            group.pop()
+
+    def _pass_on(self, place: _Place) -> None:
+        # Whom the lead is given next is taken out of the line only once he has it.
+        following = self._line[0] if self._line else None
+        self._leader = following
+        if following is not None:
+            following.leads = True
+            following.wake()
+            self._line.popleft()
+        place.leads = False
 
 
 def own(error: Exception) -> Exception:

@@ -409,6 +409,7 @@ class EventLog:
         if self._process != process:
             self._group = GroupCommit(self._writer.commit)
             self._async_groups = {}
+            self._writer.renew()
             self._process = process  # last, since another thread may ask meanwhile
 
     def _async_group(self) -> AsyncGroupCommit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
@@ -31,7 +32,9 @@ _POISONED = (OverflowError, TypeError, ValueError, StorageError)
 _STALE_FROM = "select name, stale_from from projections"
 _MARK_STALE = "update projections set stale_from = ? where name = ?"
 
+_CHECKPOINT = "pragma wal_checkpoint(passive)"
 _FRAMES_PER_COMMIT = 4
+_PASSES = 2
 
 
 class Request(Protocol):
@@ -178,6 +181,8 @@ class Writer:
         self._stale_from: dict[str, int | None] = {}  # the file's projections, as `projections` has them
         self._leaves_checkpoints = False
         self._frames = 0  # about as many as were written to the WAL since it was last moved into the file
+        self._moving = threading.Lock()
+        self._holds_back = False  # commits have to wait for the move, which counts as nobody's lock
 
     def commit(self, requests: Sequence[Request]) -> None:
         """Decide `requests` in order, commit what stands in one transaction, and make it durable.
@@ -189,6 +194,8 @@ class Writer:
             OutcomeUnknown: it was committed, but could not be flushed; nothing more can be written.
         """
         self._connections.write(lambda db: self._commit_each(db, requests, patient=True))
+        if self.checkpoint_is_due:
+            self.checkpoint()
 
     def try_commit(self, requests: Sequence[Request]) -> None:
         """`commit` for an event loop: it waits for no lock, and leaves the flush to the caller.
@@ -203,25 +210,59 @@ class Writer:
 
     @property
     def flush_is_due(self) -> bool:
-        """Whether `flush` has anything to do after a commit."""
-        return self._database.flushes or self._frames >= CHECKPOINT_FRAMES
+        """Whether a commit is durable only after `flush`."""
+        return self._database.flushes
 
     def flush(self) -> None:
-        """Make durable what was committed, and move the WAL into the file when it has grown.
+        """Make durable what was committed.
 
         Raises:
             OutcomeUnknown: it could not be done; from now on every commit is refused.
         """
         self._database.flush()
-        if self._leaves_checkpoints and self._frames >= CHECKPOINT_FRAMES:
+
+    @property
+    def checkpoint_is_due(self) -> bool:
+        """Whether `checkpoint` is to be called: the WAL has grown, and SQLite does not see to it."""
+        return self._leaves_checkpoints and self._frames >= CHECKPOINT_FRAMES
+
+    def checkpoint(self) -> None:
+        """Move the WAL into the file, while others write; it can be called while another thread does it.
+
+        SQLite begins the WAL anew only once all of it has been moved. So the last, short rest is moved while
+        nobody of this process can commit. What was committed stands, whether this succeeds or not.
+        """
+        if self._moving.locked():
+            return
+        with self._moving:
+            if not self.checkpoint_is_due:
+                return
             self._frames = 0
-            # What was committed stands, whether the WAL can be moved now or the next time.
-            with suppress(TurnlogError), self._connections.reading() as db:
-                db.execute("pragma wal_checkpoint(passive)").fetchone()
+            with suppress(TurnlogError):
+                for _ in range(_PASSES):
+                    with self._connections.reading() as db:
+                        if not _moved(db):
+                            return  # somebody reads what has long been overwritten, or moves it himself
+                self._connections.write(self._move_rest)
+
+    def _move_rest(self, db: Connection) -> None:
+        self._holds_back = True
+        try:
+            _moved(db)
+        except driver().Error as error:
+            raise self._database.error(error) from error
+        finally:
+            self._holds_back = False
+
+    def renew(self) -> None:
+        """In a forked child: forget what a thread of the parent may have been at."""
+        self._moving, self._holds_back = threading.Lock(), False
 
     def waited_too_long(self, seconds: float) -> Exception | None:
         """What to tell somebody who has waited that long for the lock; None if it is not too long."""
-        return self._database.busy() if seconds > self._database.busy_timeout_s else None
+        if seconds <= self._database.busy_timeout_s or self._holds_back:
+            return None
+        return self._database.busy()
 
     def transact(self, action: Callable[[Connection], T]) -> T:
         """Carry out `action` in a write transaction; for what is no command."""
@@ -338,7 +379,7 @@ class Writer:
             self._project(db, pages.steps)
             for end in pages.ends.values():
                 end.written()
-            self._frames += _FRAMES_PER_COMMIT + pages.count
+            self._frames += _FRAMES_PER_COMMIT + pages.count // 2
 
     def _project(self, db: Connection, steps: Sequence[Step]) -> None:
         stale_from = self._stale_from
@@ -354,3 +395,9 @@ class Writer:
             first = steps[0].recorded[0].position
             db.executemany(_MARK_STALE, [(first, name) for name in behind])
             stale_from.update(dict.fromkeys(behind, first))
+
+
+def _moved(db: Connection) -> bool:
+    """Move the WAL as far as it goes; whether that is all that was there when it began."""
+    busy, frames, moved = db.execute(_CHECKPOINT).fetchone()
+    return not busy and frames == moved

@@ -6,9 +6,12 @@ import itertools
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import turnlog
 from turnlog.eventlog import (
@@ -16,12 +19,15 @@ from turnlog.eventlog import (
     Clear,
     Command,
     CompareAndSet,
+    Conflict,
     Delete,
     EventLog,
     Once,
     SetTurn,
+    StorageError,
     Write,
 )
+from turnlog.eventlog import group as group_module
 from turnlog.eventlog.batch import Actor
 from turnlog.eventlog.group import GroupCommit
 from turnlog.eventlog.writer import Commands
@@ -78,6 +84,109 @@ def test_interrupts_of_one_thread_leave_the_line_going(tmp_path: Path) -> None:
     with turnlog.open(path) as log:
         assert verify(log).ok
         assert list(log.read(key="after"))
+
+
+def test_everybody_in_line_is_woken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those answered together each wakes the next, the last passes on the lead: nobody is forgotten."""
+    monkeypatch.setattr(group_module, "_PATIENCE_S", 3_600)  # else somebody forgotten would help himself
+    done: list[int] = []
+
+    def work(name: str) -> None:
+        for number in range(60):
+            if number % 7 == 3:
+                with suppress(Conflict):
+                    log.execute([Write(name, "v", expected_version=9**9)], run="main")
+            else:
+                log.execute([Write(name, str(number))], run="main")
+        done.append(1)
+
+    with turnlog.open(tmp_path / "team.db", durability="os") as log:
+        threads = [threading.Thread(target=work, args=(f"k{n}",), daemon=True) for n in range(24)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert len(done) == 24
+        assert len(list(log.read())) == 24 * 60
+
+
+def test_a_group_that_fails_is_told_so_and_the_next_goes_on(tmp_path: Path) -> None:
+    """While one commits, five line up; their transaction fails, which each is told; the sixth writes."""
+    with EventLog(tmp_path / "team.db", durability="os") as log:
+        begun, may_go_on = threading.Event(), threading.Event()
+        commit, sizes = log._writer.commit, list[int]()
+        told: list[BaseException] = []
+
+        def failing(requests: Any) -> None:
+            sizes.append(len(requests))
+            if len(sizes) == 1:
+                begun.set()
+                assert may_go_on.wait(20)
+            if len(sizes) == 2:
+                raise StorageError("no")
+            commit(requests)
+
+        line = GroupCommit(failing)
+
+        def submit(name: str) -> None:
+            request = Commands("main", (Write(name, "v"),), Actor())
+            try:
+                line.submit(request)
+            except StorageError as error:
+                told.append(error)
+
+        threads = [threading.Thread(target=submit, args=(f"k{n}",), daemon=True) for n in range(6)]
+        threads[0].start()
+        assert begun.wait(20)
+        for thread in threads[1:]:
+            thread.start()
+        while len(line._line) < 5:
+            time.sleep(0.001)
+        may_go_on.set()
+        for thread in threads:
+            thread.join(20)
+        submit("afterwards")
+        assert sizes == [1, 5, 1]
+        assert len(set(map(id, told))) == 5
+        assert [one.event.key for one in log.read()] == ["k0", "afterwards"]
+
+
+def test_those_behind_a_leader_who_is_interrupted_are_written_without_him(tmp_path: Path) -> None:
+    """Ctrl-C before the commit ends for its leader only: the others line up again, in their order."""
+    with EventLog(tmp_path / "team.db", durability="os") as log:
+        begun, may_go_on = threading.Event(), threading.Event()
+        commit, sizes, told = log._writer.commit, list[int](), list[BaseException]()
+
+        def interrupted(requests: Any) -> None:
+            sizes.append(len(requests))
+            if len(sizes) == 1:
+                begun.set()
+                assert may_go_on.wait(20)
+            if len(sizes) == 2:
+                raise KeyboardInterrupt
+            commit(requests)
+
+        line = GroupCommit(interrupted)
+
+        def submit(name: str) -> None:
+            try:
+                line.submit(Commands("main", (Write(name, "v"),), Actor()))
+            except KeyboardInterrupt as error:
+                told.append(error)
+
+        threads = [threading.Thread(target=submit, args=(f"k{n}",), daemon=True) for n in range(6)]
+        threads[0].start()
+        assert begun.wait(20)
+        for number, thread in enumerate(threads[1:]):
+            thread.start()
+            while len(line._line) <= number:
+                time.sleep(0.0005)
+        may_go_on.set()
+        for thread in threads:
+            thread.join(20)
+        assert not any(thread.is_alive() for thread in threads)
+        assert (sizes, len(told)) == ([1, 5, 4], 1)
+        assert [one.event.key for one in log.read()] == ["k0", "k2", "k3", "k4", "k5"]
 
 
 def test_a_request_decided_again_forgets_its_first_answer(tmp_path: Path) -> None:
