@@ -248,7 +248,7 @@ def test_the_wal_begins_anew_while_tasks_write_without_a_pause(
 ) -> None:
     """All of it is moved into the file again and again, although somebody always writes meanwhile."""
     log = request.getfixturevalue("disk_log" if durability == "disk" else "log")
-    monkeypatch.setattr(writer, "_CHECKPOINT_FRAMES", 100)
+    monkeypatch.setattr(writer, "CHECKPOINT_FRAMES", 100)
     until, moved = time.monotonic() + 10, writer._moved
 
     def overtaken(db: Any) -> bool:
