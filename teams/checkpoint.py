@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from ..eventlog import Write
 from ..memory.async_shared import AsyncSharedMemory
-from ..memory.contract import AsyncMemoryStore, MemoryStore, check_store
+from ..memory.contract import AsyncMemoryStore, MemoryStore
 from ..memory.shared import SharedMemory
 from ..memory.steps import acarry_out, carry_out
+from .arguments import check_given_store
 from .checkpoint_snapshot import CheckpointSnapshot
 from .checkpoint_steps import CheckpointSteps
 
@@ -34,7 +35,7 @@ class Checkpoint:
     """
 
     def __init__(self, store: MemoryStore, key: str | None = None, run_id: str | None = None) -> None:
-        check_store(store, asynchronous=False, twin="AsyncCheckpoint")
+        check_given_store("store", store, asynchronous=False, twin="AsyncCheckpoint")
         self._steps = CheckpointSteps(store, key, run_id)
 
     @property
@@ -91,7 +92,7 @@ class AsyncCheckpoint:
     """The twin of `Checkpoint` for an `AsyncMemoryStore`: the same methods; all but `writing` are awaited."""
 
     def __init__(self, store: AsyncMemoryStore, key: str | None = None, run_id: str | None = None) -> None:
-        check_store(store, asynchronous=True, twin="Checkpoint")
+        check_given_store("store", store, asynchronous=True, twin="Checkpoint")
         self._steps = CheckpointSteps(store, key, run_id)
 
     @property

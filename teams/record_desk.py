@@ -14,6 +14,7 @@ from ..memory.shared import SharedMemory
 from ..memory.steps import Steps
 from ..replay.restore import Restore
 from .approval_steps import ApprovalSteps
+from .arguments import kind_of
 from .bridges import as_asynchronous, asynchronous_store
 from .checkpoint import AsyncCheckpoint, Checkpoint, steps_of
 from .checkpoint_history import SavedCheckpoint, checkpoint_at
@@ -75,7 +76,8 @@ class RecordDesk:
             steps = steps_of(checkpoint)
         else:
             raise TypeError(
-                f"checkpoint must be True, False or a Checkpoint, not {type(checkpoint).__name__}"
+                f"checkpoint must be True, False or a Checkpoint, not {kind_of(checkpoint)}; for a store, "
+                "write Checkpoint(store)"
             )
         if isinstance(checkpoint, AsyncCheckpoint) and not asynchronous:
             raise TypeError("an AsyncCheckpoint is for arun_tasks and arestore; use Checkpoint")

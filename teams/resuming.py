@@ -21,6 +21,7 @@ from .approval_decision import ApprovalDecision
 from .approval_error import DurableApprovalError, altered
 from .approval_record import ApprovalRecord
 from .approval_request import ApprovalRequest, request_hash
+from .arguments import check_bool
 from .checkpoint_error import BadCheckpoint
 from .checkpoint_resume import check_resumable, memory_back, resumed_identity
 from .checkpoint_snapshot import CheckpointSnapshot
@@ -81,6 +82,7 @@ class Resuming:
         Raises:
             BadCheckpoint, BadPlan, DurableApprovalError, TypeError, ValueError: nothing was changed.
         """
+        check_bool("restore_memory", self.restore_memory)
         if self.restore_memory and self.desk.memory is None:
             raise ValueError("restore_memory=True, but the team has no memory to put back")
         found = yield from self.desk.find(self.at)

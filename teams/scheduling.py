@@ -156,7 +156,7 @@ class Scheduler:
         try:
             output = attempt.agent.judge(outcome.returned)
         except Exception as error:  # noqa: BLE001 - validators of the agent's type may raise anything
-            yield from self._repeat(attempt, _error("validation", error))
+            yield from self._repeat(attempt, _error("validation", error, attempt.task))
             return
         yield from self._complete(attempt, output)
 
@@ -178,7 +178,7 @@ class Scheduler:
         except (TypeError, ValueError) as error:
             if isinstance(error, TurnlogError):
                 raise
-            yield from self._fail(result.task_id, _error("validation", error))
+            yield from self._fail(result.task_id, _error("validation", error, attempt.task))
             return
         self.queue.complete(result)
         self._completed.append(result.task_id)
@@ -252,9 +252,11 @@ class Scheduler:
         return TeamResult("rejected" if self._verdict == "skip" else "failed", results)
 
 
-def _error(kind: Literal["agent", "validation"], cause: BaseException) -> TaskError:
+def _error(kind: Literal["agent", "validation"], cause: BaseException, task: Task | None = None) -> TaskError:
+    """Why a task is not completed; `task` where the cause itself does not say which it is about."""
     try:
         words = str(cause)
     except Exception as error:  # noqa: BLE001 - an exception of the agent's that cannot even say what it is
         words = f"(its message cannot be made: {type(error).__name__})"
-    return TaskError(kind, f"{type(cause).__name__}: {words}", cause=cause)
+    about = "" if task is None else f"task {task.id!r:.200}: "
+    return TaskError(kind, f"{type(cause).__name__}: {about}{words}", cause=cause)
