@@ -65,7 +65,7 @@ class Checkpoint:
             TypeError, ValueError: it is not JSON; names the path.
             Busy, StorageError: nothing was written; as with all of these.
         """
-        return carry_out(self._steps.save(snapshot, memory))
+        return carry_out(self._steps.save(snapshot, memory)).version
 
     def writing(self, snapshot: Mapping[str, object]) -> Write:
         """The command that saves `snapshot`, for whoever commits it together with other commands.
@@ -109,7 +109,7 @@ class AsyncCheckpoint:
         self, snapshot: Mapping[str, object], *, memory: AsyncSharedMemory | None = None
     ) -> int | None:
         """Keep `snapshot` as the latest checkpoint; see `Checkpoint.save`."""
-        return await acarry_out(self._steps.save(snapshot, memory))
+        return (await acarry_out(self._steps.save(snapshot, memory))).version
 
     def writing(self, snapshot: Mapping[str, object]) -> Write:
         """The command that saves `snapshot`; see `Checkpoint.writing`."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ..eventlog import AdvanceTurn, Command, TurnlogError, Write
+from ..eventlog import AdvanceTurn, Command, Conflict, TurnlogError, Write
 from ..memory.async_shared import AsyncSharedMemory
 from ..memory.contract import executes, keeps_turn
 from ..memory.shared import SharedMemory
@@ -197,14 +197,20 @@ class Scheduler:
             # a run that is forked or taken back there goes on with the fourth task.
             own: list[Command[Any]] = [AdvanceTurn(), Write(*prepare(agent, key, result.output, None, None))]
             added = yield from self.hooks.recording(self.queue, result)
+            refused: Conflict | None = None
             try:
-                yield store.execute([*own, *added], agent=agent, activity=attempt.activity)
+                outcomes = yield store.execute([*own, *added], agent=agent, activity=attempt.activity)
+                self.hooks.recorded(outcomes[len(own) :])
+            except Conflict as conflict:
+                refused = conflict
             except (TypeError, ValueError) as error:
                 if not added or isinstance(error, TurnlogError):
                     raise
                 # Whichever was refused, all of it was: the result is not to be lost for what was added to it.
                 yield store.execute(own, agent=agent, activity=attempt.activity)
                 self.hooks.not_recorded(result, error)
+            if refused is not None:
+                raise (yield from self.hooks.recording_refused(result, refused)) from refused
         else:
             yield self.memory.write(agent, key, result.output)
             yield self.memory.advance_turn()

@@ -89,6 +89,8 @@ def run_tasks(
 
     Raises:
         BadPlan: the tasks make no plan; nothing was begun.
+        RunTaken: somebody else has gone on with this run meanwhile, as its checkpoint tells; what was
+            completed here since is not recorded.
         TypeError, ValueError: an argument that cannot be, or a gate that answered with something else.
         DurableApprovalError: a gate suspends, but nobody could be asked; nothing more was begun.
         TurnlogError: what the store raised, when a result could not be written or memory not be read; by then
@@ -137,6 +139,7 @@ def restore(
     Raises:
         BadCheckpoint: what is kept is no checkpoint, or cannot be gone on from; says where and why.
         BadPlan: an agent is missing.
+        RunTaken: as `run_tasks`; of several who go on at once, the first to complete a task goes on.
         BadAddress, NotFound: the run never was at `at`.
         DurableApprovalError: the approvals kept are not those of the checkpoint.
         TypeError, ValueError: an argument that cannot be. With all of these nothing was changed or begun.
