@@ -57,7 +57,13 @@ class Declined(Failure):
 @click.option("--pending", is_flag=True, help="List only those nobody has decided.")
 @click.option("--approve", is_flag=True, help="decide: let the run go on with it.")
 @click.option("--reject", is_flag=True, help="decide: do not.")
-@click.option("--as", "who", metavar="WHO", callback=exact_text, help="decide: who decides.")
+@click.option(
+    "--as",
+    "who",
+    metavar="WHO",
+    callback=exact_text,
+    help="decide: who decides: any name, kept in the record.",
+)
 @click.option("--name", metavar="NAME", callback=exact_text, help="decide: how they are called.")
 @click.option("--hash", "stated", metavar="H", help="decide: the hash of what was reviewed, from `show`.")
 @json_option
