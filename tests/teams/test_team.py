@@ -242,6 +242,13 @@ def test_a_task_says_whose_result_it_may_not_have(result_type: Any, returned: An
     assert re.match(r"(Type|Value)Error: task 'count': agent 'ann' returned ", error.message), error
 
 
+def test_a_result_that_is_not_there() -> None:
+    """Asked for by a name that no task has: the error says which there are."""
+    result = run_tasks(Team([ANN]), [_task("find"), _task("write")])
+    with pytest.raises(KeyError, match="there is no task 'draft'; there are 'find', 'write'"):
+        result["draft"]
+
+
 def test_what_is_no_type_is_told_by_the_agents_words() -> None:
     """The message names the agent, and what the argument is called here."""
     with pytest.raises(TypeError, match=r"^agent 'ann': result_type must be a type that .*, not 3$"):
