@@ -191,6 +191,8 @@ def turnlog() -> None:
       head                now
       2026-11-30T02:13Z   after the newest event recorded by then (UTC)
 
+    A KEY is whole: agent, slash, the agent's own key (writer/draft).
+
     What a verb shows are tables on a terminal, plain aligned text in a pipe, and with --json one JSON object
     per line (all verbs but export and demo have it). Times are UTC. Control characters are shown as escapes.
     Reading a log never changes it, but can leave an empty FILE-wal and a FILE-shm beside it, as SQLite does.
@@ -205,7 +207,8 @@ for _commands in _SECTIONS.values():
 def _usage(error: click.UsageError, ctx: click.Context) -> Failure:
     """A mistake in what was typed, with where to read how it is meant."""
     verb = ctx.command_path if error.ctx is None else error.ctx.command_path
-    return Failure(f"{error.format_message().rstrip('.')}. Try `{verb} --help`.")
+    said = error.format_message().rstrip(".")
+    return Failure(f"{said}{'' if said.endswith('?') else '.'} Try `{verb} --help`.")
 
 
 def _forget_output() -> None:

@@ -17,6 +17,7 @@ from .cli_options import (
     exact_text,
     json_option,
     run_option,
+    who_option,
     writing,
 )
 from .cli_output import Screen
@@ -33,7 +34,7 @@ __all__ = ["fork", "restore"]
 @database_argument
 @run_option
 @click.option("--at", metavar="A", required=True, help="Where to: 3, 3.1, @120 or a UTC time.")
-@click.option("--as", "who", metavar="WHO", callback=exact_text, help="Who asks, for the history.")
+@who_option
 @click.option("--reason", metavar="WHY", callback=exact_text, help="Why, for the history.")
 @json_option
 def restore(db: str, run: str | None, at: str, who: str | None, reason: str | None, as_json: bool) -> None:
@@ -82,7 +83,14 @@ def restore(db: str, run: str | None, at: str, who: str | None, reason: str | No
 @database_argument
 @run_option
 @at_option
-@click.option("--as", "name", metavar="NAME", callback=exact_text, required=True, help="Name of the new run.")
+@click.option(
+    "--as",
+    "name",
+    metavar="NAME",
+    callback=exact_text,
+    required=True,
+    help="What the new run is called; not who asks for it.",
+)
 @json_option
 def fork(db: str, run: str | None, at: str | None, name: str, as_json: bool) -> None:
     """Begin a new run that starts from a run's state at a point; no event is copied, and the run goes on.

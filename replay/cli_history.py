@@ -123,6 +123,9 @@ def history(db: str, key: str, run: str | None, last: int | None, as_json: bool)
 def blame(db: str, key: str | None, run: str | None, at: str | None, as_json: bool) -> None:
     """Show, for each entry visible at a point or only for KEY, the event that wrote its value.
 
+    KEY is one whole key, agent and slash included; left out, all of them. --at A looks at what was there
+    then, which may have been written long before: the turn and the position shown are those of the writing.
+
     \b
     turnlog blame team.db
     turnlog blame team.db writer/draft --at 3

@@ -11,9 +11,9 @@ from .cli_options import (
     asking,
     change_done,
     database_argument,
-    exact_text,
     json_option,
     reading,
+    who_option,
     writing,
 )
 from .cli_output import Screen
@@ -90,7 +90,7 @@ def rebuild(db: str, projection: str | None, as_json: bool) -> None:
 @click.command(short_help="Delete the entries that have expired.")
 @database_argument
 @any_run_option
-@click.option("--as", "who", metavar="WHO", callback=exact_text, help="Who asks, for the history.")
+@who_option
 @json_option
 def sweep(db: str, run: str | None, who: str | None, as_json: bool) -> None:
     """Append a deletion for every entry that has expired at its run's present turn: of all runs, or of --run.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .timeline import Timeline
 
 __all__ = [
+    "WHO",
     "Refused",
     "any_run_option",
     "asking",
@@ -30,6 +31,7 @@ __all__ = [
     "reading",
     "run_option",
     "verdict",
+    "who_option",
     "writing",
 ]
 
@@ -70,8 +72,11 @@ any_run_option = click.option(
 at_option = click.option(
     "--at",
     metavar="A",
-    help="When: a turn (3), a visit (3.1), a position (@120), head, or a UTC time (2026-11-30T02:13Z).",
+    help="When: a turn (3), a visit (3.1), a position (@120), head, or a UTC time (2026-11-30T02:13Z); "
+    "left out, now.",
 )
+WHO = "Who asks for it: any name, kept in the history."
+who_option = click.option("--as", "who", metavar="WHO", callback=exact_text, help=WHO)
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 
 

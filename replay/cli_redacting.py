@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .cli_options import (
+    WHO,
     Refused,
     asking,
     change_done,
@@ -41,7 +42,7 @@ def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> in
 @click.option("--run", metavar="RUN", callback=exact_text, help="Only what this run recorded.")
 @click.option("--matching", metavar="REGEX", callback=exact_text, help="Values and metadata in which it is.")
 @click.option("--name", metavar="NAME", callback=exact_text, help="A key, agent or activity by its name.")
-@click.option("--as", "who", metavar="WHO", required=True, callback=exact_text, help="Who asks.")
+@click.option("--as", "who", metavar="WHO", required=True, callback=exact_text, help=WHO)
 @click.option("--reason", metavar="TEXT", required=True, callback=exact_text, help="Why, for the record.")
 @click.option("--yes", is_flag=True, help="Do not ask, where --run alone means everything a run recorded.")
 @json_option

@@ -43,6 +43,7 @@ from .visits import Visit, read_visits
 __all__ = ["Timeline"]
 
 _COMPARED = 2_000
+_NAMED = 3
 """With how many keys an unknown one is compared for a hint: a matter of 0.1 s."""
 
 
@@ -393,6 +394,8 @@ class Timeline:
     def _check_key(self, db: Connection, key: str) -> None:
         if has_key(db, self._lineage, key):
             return
-        near = difflib.get_close_matches(key, known_keys(db, self._lineage, _COMPARED), n=3)
+        known = known_keys(db, self._lineage, _COMPARED)
+        parts = [each for each in known if each.endswith(f"/{key}") or each.startswith(f"{key}/")]
+        near = parts[:_NAMED] or difflib.get_close_matches(key, known, n=_NAMED)
         hint = f"; did you mean {' or '.join(f'{each!r:.80}' for each in near)}?" if near else ""
         raise NotFound(f"run {self.run!r} never had a key {key!r:.80}{hint}")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         resumed_identity,
     )
     from .checkpoint_snapshot import CheckpointSnapshot, LogPlace
-    from .errors import BadPlan
+    from .errors import BadPlan, RunTaken
     from .gates import Suspend
     from .loop import arestore, arun_tasks
     from .progress import TaskEvent
@@ -90,6 +90,7 @@ __all__ = [
     "KeptApproval",
     "LogPlace",
     "ResumedIdentity",
+    "RunTaken",
     "SavedCheckpoint",
     "Suspend",
     "Task",

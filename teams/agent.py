@@ -12,6 +12,7 @@ from ..eventlog.commands import exact_str
 from ..eventlog.jsonvalue import encode_json
 from ..memory.keys import check_agent
 from ..memory.schemas import check_schema, conform
+from .arguments import check_function, kind_of
 from .result import Output
 
 __all__ = ["Agent"]
@@ -42,13 +43,19 @@ class Agent:
 
     def __post_init__(self) -> None:
         """Check everything, so that no agent is refused in the middle of a run."""
+        if not isinstance(self.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"name must be a str, not {kind_of(self.name)}; write Agent(name, run)")
         check_agent(self.name)
-        if not callable(self.run):
-            raise TypeError(f"agent {self.name!r}: run must be callable, not {type(self.run).__name__}")
+        if inspect.isclass(self.run):
+            raise TypeError(
+                f"agent {self.name!r}: run must be a function or an object that is called like one, not "
+                f"{kind_of(self.run)}; pass an instance of it"
+            )
+        check_function(f"agent {self.name!r}: run", self.run, "prompt", "memory", "context")
         if self.result_type is not None:
             try:
                 check_schema(self.result_type)
-            except TypeError as error:
+            except Exception as error:  # what is no type at all, pydantic meets unprepared
                 raise TypeError(
                     f"agent {self.name!r}: result_type must be a type that pydantic can validate, "
                     f"not {self.result_type!r:.80}"
@@ -64,7 +71,8 @@ class Agent:
         """What `run` returned, as output.
 
         Raises:
-            TypeError: not text, or no value of the result type (with one `path: message` line each).
+            TypeError: not text, or no value of the result type (with one `path: message` line each), or a
+                validator of the type broke.
             ValueError: a value that nests too deep or has too long an integer.
         """
         if self.result_type is None:
@@ -73,11 +81,16 @@ class Agent:
                     f"agent {self.name!r} returned {_a(returned)}; it must return a str or have a result_type"
                 )
             return Output(exact_str("output", returned))
+        forbidden = f"agent {self.name!r} returned what its result_type {_named(self.result_type)} forbids"
         try:
             value = self._value(returned)
+            structured = encode_json(value)
         except TypeError as error:
-            raise TypeError(f"agent {self.name!r}: its result is none of its result_type: {error}") from error
-        structured = encode_json(value)
+            raise TypeError(f"{forbidden}: {error}") from error
+        except ValueError as error:
+            raise ValueError(f"{forbidden}: {error}") from error
+        except Exception as error:
+            raise TypeError(f"{forbidden}: {type(error).__name__}: {error}") from error
         if isinstance(returned, str):
             return Output(exact_str("output", returned), structured)
         return Output(value if isinstance(value, str) else structured, structured)
@@ -97,8 +110,15 @@ class Agent:
             return conform(decoded, self.result_type)
 
 
+def _named(result_type: object) -> str:
+    return result_type.__qualname__ if inspect.isclass(result_type) else f"{result_type!r:.80}"
+
+
 def _a(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__qualname__}"
+    if value is None:
+        return "None"
+    name = type(value).__qualname__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def _refuse(constant: str) -> NoReturn:

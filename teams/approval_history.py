@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..eventlog import EventLog
+from ..eventlog.commands import exact_str
 from ..memory.entry import MemoryEntry
 from ..memory.event_sourced import EventSourcedStore
 from ..memory.reserved import APPROVAL_PREFIX
 from .approval_record import ApprovalRecord
 from .approval_steps import approval_key
+from .arguments import a_log
 from .store_run import StoreRun
 
 __all__ = ["KeptApproval", "kept_approvals"]
@@ -54,7 +56,15 @@ def kept_approvals(
     Raises:
         NotFound: there is no such run.
     """
-    names = [info.run.name for info in log.runs()] if run is None else [log.lineage(run).run.name]
+    if request_id is not None:
+        exact_str("request_id", request_id)
+    names = (
+        [info.run.name for info in a_log(log).runs()] if run is None else [a_log(log).lineage(run).run.name]
+    )
+    return _each_kept(log, names, request_id)
+
+
+def _each_kept(log: EventLog, names: list[str], request_id: str | None) -> Iterator[KeptApproval]:
     for name in names:
         where, store = StoreRun(log, name), EventSourcedStore(log, name)
         if request_id is None:

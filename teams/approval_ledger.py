@@ -6,13 +6,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Literal
 
-from ..memory.contract import AsyncMemoryStore, MemoryStore, check_store
+from ..memory.contract import AsyncMemoryStore, MemoryStore
 from ..memory.steps import acarry_out, carry_out
 from .approval_decision import ApprovalDecision
 from .approval_record import ApprovalRecord
 from .approval_request import ApprovalRequest
 from .approval_steps import ApprovalSteps
-from .checkpoint_snapshot import CheckpointSnapshot
+from .arguments import check_function, check_given_store
+from .checkpoint_snapshot import CheckpointSnapshot, check_loaded
 
 __all__ = ["ApprovalLedger", "AsyncApprovalLedger"]
 
@@ -37,7 +38,8 @@ class ApprovalLedger:
     """
 
     def __init__(self, store: MemoryStore, *, clock: Callable[[], datetime] = _now) -> None:
-        check_store(store, asynchronous=False, twin="AsyncApprovalLedger")
+        check_given_store("store", store, asynchronous=False, twin="AsyncApprovalLedger")
+        check_function("clock", clock)
         self._steps = ApprovalSteps(store, clock)
 
     def ensure_request(self, request: ApprovalRequest) -> ApprovalRecord:
@@ -97,9 +99,11 @@ class ApprovalLedger:
             snapshot: a loaded checkpoint.
 
         Raises:
+            TypeError, BadCheckpoint: not a loaded checkpoint.
             DurableApprovalError: `APPROVAL_INTEGRITY_ERROR`: a decision differs, or a record cannot be right;
                 `APPROVAL_CONFLICT`: a request differs. Nothing was written.
         """
+        check_loaded(snapshot)
         return carry_out(self._steps.reconcile(snapshot))
 
 
@@ -107,7 +111,8 @@ class AsyncApprovalLedger:
     """The twin of `ApprovalLedger` for an `AsyncMemoryStore`: the same methods, to be awaited."""
 
     def __init__(self, store: AsyncMemoryStore, *, clock: Callable[[], datetime] = _now) -> None:
-        check_store(store, asynchronous=True, twin="ApprovalLedger")
+        check_given_store("store", store, asynchronous=True, twin="ApprovalLedger")
+        check_function("clock", clock)
         self._steps = ApprovalSteps(store, clock)
 
     async def ensure_request(self, request: ApprovalRequest) -> ApprovalRecord:
@@ -134,4 +139,5 @@ class AsyncApprovalLedger:
 
     async def reconcile(self, snapshot: CheckpointSnapshot) -> list[ApprovalRecord]:
         """Bring a checkpoint and the ledger together; see `ApprovalLedger.reconcile`."""
+        check_loaded(snapshot)
         return await acarry_out(self._steps.reconcile(snapshot))

@@ -16,6 +16,7 @@ from ..memory.javascript import JAVASCRIPT_SPACES
 from ..replay.cli_text import iso_time
 from .approval_content import SCOPES, check_content
 from .approval_error import altered, invalid, refusing
+from .arguments import kind_of
 from .canonical import canonical_json, parse_json, sha256_hex
 from .shape import (
     ABSENT,
@@ -202,11 +203,12 @@ def _check_identity(
 def _check_arguments(
     run_id: object, scope: object, boundary: object, content: object, reason: object
 ) -> None:
-    if type(run_id) is not str or type(boundary) is not str:
-        raise invalid("runId and boundary must be non-empty strings")
+    for name, given in (("runId", run_id), ("boundary", boundary)):
+        if type(given) is not str:
+            raise invalid(f"runId and boundary must be non-empty strings, but {name} is {kind_of(given)}")
     if type(content) is not dict:
         raise invalid(f"content must be a dict, not {type(content).__name__}")
-    if scope not in SCOPES:
+    if type(scope) is not str or scope not in SCOPES:
         raise invalid(f"scope must be one of {', '.join(SCOPES)}, not {scope!r:.80}")
     if reason is not None and type(reason) is not str:
         raise invalid(f"reason must be a string, not {type(reason).__name__}")

@@ -94,8 +94,9 @@ class ApprovalSteps:
     ) -> Steps[ApprovalDecision]:
         """See `ApprovalLedger.decide`."""
         _check_reviewer(reviewer, display_name)
-        if decision not in _DECIDED:
+        if type(decision) is not str or decision not in _DECIDED:
             raise invalid(f"decision must be 'approve' or 'reject', not {decision!r:.80}")
+        exact_str("request_hash", request_hash)
         key = approval_key(exact_str("request_id", request_id))
         text = yield from self._read(key)
         if text is None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from ..eventlog import Write
 from ..memory.async_shared import AsyncSharedMemory
-from ..memory.contract import AsyncMemoryStore, MemoryStore, check_store
+from ..memory.contract import AsyncMemoryStore, MemoryStore
 from ..memory.shared import SharedMemory
 from ..memory.steps import acarry_out, carry_out
+from .arguments import check_given_store
 from .checkpoint_snapshot import CheckpointSnapshot
 from .checkpoint_steps import CheckpointSteps
 
@@ -34,7 +35,7 @@ class Checkpoint:
     """
 
     def __init__(self, store: MemoryStore, key: str | None = None, run_id: str | None = None) -> None:
-        check_store(store, asynchronous=False, twin="AsyncCheckpoint")
+        check_given_store("store", store, asynchronous=False, twin="AsyncCheckpoint")
         self._steps = CheckpointSteps(store, key, run_id)
 
     @property
@@ -64,7 +65,7 @@ class Checkpoint:
             TypeError, ValueError: it is not JSON; names the path.
             Busy, StorageError: nothing was written; as with all of these.
         """
-        return carry_out(self._steps.save(snapshot, memory))
+        return carry_out(self._steps.save(snapshot, memory)).version
 
     def writing(self, snapshot: Mapping[str, object]) -> Write:
         """The command that saves `snapshot`, for whoever commits it together with other commands.
@@ -91,7 +92,7 @@ class AsyncCheckpoint:
     """The twin of `Checkpoint` for an `AsyncMemoryStore`: the same methods; all but `writing` are awaited."""
 
     def __init__(self, store: AsyncMemoryStore, key: str | None = None, run_id: str | None = None) -> None:
-        check_store(store, asynchronous=True, twin="Checkpoint")
+        check_given_store("store", store, asynchronous=True, twin="Checkpoint")
         self._steps = CheckpointSteps(store, key, run_id)
 
     @property
@@ -108,7 +109,7 @@ class AsyncCheckpoint:
         self, snapshot: Mapping[str, object], *, memory: AsyncSharedMemory | None = None
     ) -> int | None:
         """Keep `snapshot` as the latest checkpoint; see `Checkpoint.save`."""
-        return await acarry_out(self._steps.save(snapshot, memory))
+        return (await acarry_out(self._steps.save(snapshot, memory))).version
 
     def writing(self, snapshot: Mapping[str, object]) -> Write:
         """The command that saves `snapshot`; see `Checkpoint.writing`."""

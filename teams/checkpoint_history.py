@@ -8,10 +8,12 @@ from datetime import datetime
 from typing import cast
 
 from ..eventlog import EntryWritten, EventLog, Recorded
+from ..eventlog.commands import exact_str
 from ..eventlog.runs import NEWEST_REVISION, Lineage
 from ..memory.reserved import CHECKPOINT_PREFIX
 from ..replay.changes import filled_at, known_keys, read_recorded
 from ..replay.timeline import Timeline
+from .arguments import a_log, check_bool
 from .canonical import parse_json
 from .checkpoint_snapshot import CheckpointSnapshot
 from .checkpoint_steps import read_checkpoint
@@ -76,9 +78,15 @@ def saved_checkpoints(
     Raises:
         NotFound: there is no such run.
     """
-    lineage = log.lineage(run)
+    lineage = a_log(log).lineage(run)
+    _check_key(key)
+    check_bool("inherited", inherited)
     if not inherited:
         lineage = Lineage(lineage.run, lineage.segments[:1])
+    return _each_saved(log, lineage, key)
+
+
+def _each_saved(log: EventLog, lineage: Lineage, key: str | None) -> Iterator[SavedCheckpoint]:
     for revision in _revisions(log, lineage, key):
         found = _saved(log, lineage, revision)
         if found is not None:
@@ -98,7 +106,8 @@ def checkpoint_at(
         NotFound: there is no such run.
         BadAddress: the address cannot be read, or the run never was there.
     """
-    lineage = log.lineage(run)
+    lineage = a_log(log).lineage(run)
+    _check_key(key)
     upto = Timeline(log, run).point(at=at).revision
     cut_off = Lineage(lineage.run, lineage.upto(upto))
     for revision in reversed(_revisions(log, cut_off, key)):
@@ -106,6 +115,11 @@ def checkpoint_at(
         if found is not None:
             return found
     return None
+
+
+def _check_key(key: object) -> None:
+    if key is not None:
+        exact_str("key", key)
 
 
 def _revisions(log: EventLog, lineage: Lineage, key: str | None) -> list[int]:

@@ -11,6 +11,7 @@ from typing import cast
 from uuid import uuid4
 
 from ..eventlog import EventLog, Recorded
+from ..eventlog.commands import exact_str
 from ..eventlog.driver import Connection
 from ..eventlog.history import event_position
 from ..eventlog.runs import Lineage, hash_at, read_head
@@ -18,9 +19,10 @@ from ..replay.address import Point
 from ..replay.bisect import batch_end
 from ..replay.restore import Restore, back_to
 from ..replay.timeline import Timeline
+from .arguments import a_log, check_function, kind_of
 from .checkpoint_error import BadCheckpoint
 from .checkpoint_history import SavedCheckpoint
-from .checkpoint_snapshot import CheckpointSnapshot, LogPlace
+from .checkpoint_snapshot import CheckpointSnapshot, LogPlace, check_loaded
 from .shape import ABSENT, Malformed, a_text, an_array, an_integer, an_object
 
 __all__ = [
@@ -66,8 +68,15 @@ def resumed_identity(
         new_run_id: for a checkpoint that names no run.
 
     Raises:
-        BadCheckpoint: `run_id` is another than that of the checkpoint, or than the fork's.
+        TypeError: something of another type.
+        BadCheckpoint: not a loaded checkpoint; or `run_id` is another than that of the checkpoint, or than
+            the fork's.
     """
+    check_loaded(snapshot)
+    for name, given in (("run_id", run_id), ("fork", fork)):
+        if given is not None:
+            exact_str(name, given)
+    check_function("new_run_id", new_run_id)
     identity = snapshot["identity"]
     own = identity["runId"] if fork is None else fork
     if run_id is not None and own and run_id != own:
@@ -88,8 +97,10 @@ def check_resumable(snapshot: CheckpointSnapshot) -> None:
     """Refuse a checkpoint whose tasks under way are not those of its queue.
 
     Raises:
+        TypeError: no loaded checkpoint.
         BadCheckpoint: names the task.
     """
+    check_loaded(snapshot)
     try:
         _check_under_way(snapshot)
     except Malformed as error:
@@ -106,7 +117,11 @@ def memory_point(log: EventLog, run: str, saved: SavedCheckpoint) -> Point:
         NotFound: there is no such run.
         BadCheckpoint: it says nothing of this log, or not what this log holds.
     """
-    lineage = log.lineage(run)
+    lineage = a_log(log).lineage(run)
+    if not isinstance(saved, SavedCheckpoint):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"saved must be a SavedCheckpoint, as checkpoint_at(log, run) gives it, not {kind_of(saved)}"
+        )
     with log.reading() as db:
         if _holds(db, lineage, saved.revision, saved.hash.hex()):
             return batch_end(db, lineage, saved.revision)
@@ -128,7 +143,7 @@ def put_memory_back(
     Raises:
         NotFound, BadCheckpoint: see `memory_point`; nothing was changed.
     """
-    return log.execute([memory_back(log, run, saved, by=by, reason=reason)], run=run)[0]
+    return a_log(log).execute([memory_back(log, run, saved, by=by, reason=reason)], run=run)[0]
 
 
 def memory_back(

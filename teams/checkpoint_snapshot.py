@@ -12,10 +12,19 @@ from collections.abc import Callable
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
 from ..memory.javascript import JAVASCRIPT_SPACES
+from .arguments import kind_of
+from .checkpoint_error import BadCheckpoint
 from .checkpoint_tasks import check_task_under_way, read_decision, read_request
 from .shape import ABSENT, Malformed, Members, a_choice, a_text, an_array, an_integer, an_object, is_number
 
-__all__ = ["CheckpointIdentity", "CheckpointSnapshot", "LogPlace", "check_snapshot", "migrated"]
+__all__ = [
+    "CheckpointIdentity",
+    "CheckpointSnapshot",
+    "LogPlace",
+    "check_loaded",
+    "check_snapshot",
+    "migrated",
+]
 
 VERSION = 4
 MODES = ("runTeam", "runTasks", "runFromPlan")
@@ -96,6 +105,24 @@ def check_snapshot(value: object) -> int:
         _check_approvals(document)
     _check_queue(document.get("queue", ABSENT))
     return version
+
+
+def check_loaded(snapshot: object) -> None:
+    """Refuse what is no checkpoint as `Checkpoint.load` gives it.
+
+    Raises:
+        TypeError: no dict.
+        BadCheckpoint: not whole, or of an older version; says where.
+    """
+    given = "a checkpoint as Checkpoint(store).load() gives it"
+    if type(snapshot) is not dict:
+        raise TypeError(f"snapshot must be {given}, not {kind_of(snapshot)}")
+    try:
+        version = check_snapshot(cast("object", snapshot))
+        if version != VERSION:
+            raise Malformed("$.version", str(VERSION), version)
+    except Malformed as error:
+        raise BadCheckpoint.of(f"snapshot must be {given}", error) from error
 
 
 def migrated(value: object, run_id: str | None) -> CheckpointSnapshot:

@@ -9,14 +9,14 @@ import json
 from collections.abc import Mapping
 from copy import copy
 from inspect import iscoroutinefunction
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..eventlog import Busy, Write
+from ..eventlog import Busy, Conflict, Write
 from ..eventlog.commands import exact_str
 from ..eventlog.jsonvalue import encode_json
 from ..eventlog.text import json_text
 from ..memory.async_shared import AsyncSharedMemory
-from ..memory.contract import AsyncMemoryStore, MemoryStore
+from ..memory.contract import AsyncMemoryStore, MemoryStore, compares_and_sets, executes
 from ..memory.entry import MemoryEntry
 from ..memory.javascript import javascript_json
 from ..memory.reserved import CHECKPOINT_PREFIX
@@ -29,7 +29,7 @@ from .checkpoint_snapshot import CheckpointSnapshot, LogPlace, check_snapshot, m
 from .shape import Malformed
 from .store_run import StoreRun, same_run, store_run
 
-__all__ = ["CheckpointSteps", "checkpoint_key", "read_checkpoint"]
+__all__ = ["CheckpointSteps", "Standing", "checkpoint_key", "read_checkpoint", "standing_after"]
 
 _LONGEST_RUN_ID = 128
 _ATTEMPTS = 100
@@ -56,6 +56,18 @@ def read_checkpoint(text: str, key: str, run_id: str | None) -> CheckpointSnapsh
         message = f"what is stored at {key!r:.200} is not a checkpoint snapshot"
         raise BadCheckpoint.of(message, error) from error
     return migrated(parsed, run_id)
+
+
+class Standing(NamedTuple):
+    """What is kept as a checkpoint, as a run saw it last: nobody else has written since if it is still so.
+
+    Attributes:
+        version: the entry's; 0 if there is none; None on a store without versions.
+        text: what is kept, where there is no version to go by; None if nothing is.
+    """
+
+    version: int | None
+    text: str | None = None
 
 
 class CheckpointSteps:
@@ -108,23 +120,39 @@ class CheckpointSteps:
         snapshot: Mapping[str, object],
         memory: SharedMemory | AsyncSharedMemory | None,
         origin: MemoryStore | AsyncMemoryStore | None = None,
-    ) -> Steps[int | None]:
-        """See `Checkpoint.save`; `origin` is the store of `memory`, where that one only leads to it."""
+        standing: Standing | None = None,
+    ) -> Steps[Standing]:
+        """See `Checkpoint.save`.
+
+        Args:
+            snapshot, memory: see there.
+            origin: the store of `memory`, where that one only leads to it.
+            standing: what must be kept now, so far as the store can tell; None for no matter what.
+
+        Raises:
+            Conflict: something else is kept.
+        """
         more: dict[str, object] = {}
         if memory is not None:
             _check_memory(memory, self._store)
             more = yield from self._memory_members(memory, memory.store if origin is None else origin)
         elif self.where is not None:
             more = _place(self.where)
-        text, metadata = self._prepared(snapshot, more)
-        version = yield self._store.set(self.key, text, metadata)
-        return version if type(version) is int else None
+        return (yield from self._put(*self._prepared(snapshot, more), standing))
 
-    def writing(self, snapshot: Mapping[str, object]) -> Write:
-        """See `Checkpoint.writing`."""
+    def writing(self, snapshot: Mapping[str, object], standing: Standing | None = None) -> Write:
+        """See `Checkpoint.writing`; with `standing`, the command is refused if something else is kept."""
         more = {} if self.where is None else _place(self.where)
         text, metadata = self._prepared(snapshot, more)
-        return Write(self.key, text, metadata)
+        expected = None if standing is None else standing.version
+        return Write(self.key, text, metadata, expected_version=expected)
+
+    def standing(self) -> Steps[Standing]:
+        """What is kept now."""
+        entry: MemoryEntry | None = yield self._store.get(self.key)
+        if entry is None:
+            return Standing(0)
+        return Standing(entry.version, entry.value if entry.version is None else None)
 
     def load(self) -> Steps[CheckpointSnapshot | None]:
         """See `Checkpoint.load`."""
@@ -141,6 +169,19 @@ class CheckpointSteps:
         yield self._store.delete(self.key)
 
     # -- inside
+
+    def _put(self, text: str, metadata: dict[str, Any], standing: Standing | None) -> Steps[Standing]:
+        """Keep `text`; on condition of `standing` where the store has a way to check that."""
+        store: Any = self._store
+        if standing is not None and standing.version is not None and executes(self._store):
+            write = Write(self.key, text, metadata, expected_version=standing.version)
+            return standing_after((yield store.execute([write]))[-1])
+        if standing is not None and compares_and_sets(self._store):
+            if not (yield store.compare_and_set(self.key, standing.text, text, metadata)):
+                raise Conflict(f"key {self.key!r} holds another checkpoint than was expected", key=self.key)
+            return Standing(None, text)
+        version = yield store.set(self.key, text, metadata)
+        return standing_after(version, text)
 
     def _prepared(
         self, snapshot: Mapping[str, object], more: dict[str, object]
@@ -186,6 +227,11 @@ class CheckpointSteps:
             if where is None or _place(where) == place:
                 return {"sharedMemory": snapshot, "turnCount": snapshot["turnCount"]} | place
         raise Busy(f"the memory changed during each of {_ATTEMPTS} attempts to take a snapshot of it")
+
+
+def standing_after(version: object, text: str | None = None) -> Standing:
+    """What is kept after a write that gave `version`, if it did."""
+    return Standing(version) if type(version) is int else Standing(None, text)
 
 
 def _place(where: StoreRun) -> dict[str, object]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["approvals"]
 
 _FOUND_WRONG = ("APPROVAL_CONFLICT", "APPROVAL_INTEGRITY_ERROR", "APPROVAL_STALE_DECISION")
+_NAMED = 3
 _STYLES = {"pending": "yellow", "approved": "green", "rejected": "red"}
 
 
@@ -49,15 +50,28 @@ class Declined(Failure):
     exit_code = 1
 
 
+def _verb(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
+    """Refused here, since click would name the argument by half of its brackets."""
+    if value not in (None, "show", "decide"):
+        raise click.UsageError(f"{value!r:.80} is neither show nor decide", ctx)
+    return value
+
+
 @click.command(short_help="Approvals: what waits for a reviewer; decide it.")
 @database_argument
-@click.argument("verb", required=False, metavar="[show|decide", type=click.Choice(["show", "decide"]))
+@click.argument("verb", required=False, metavar="[show|decide", callback=_verb)
 @click.argument("ident", required=False, metavar="ID]", callback=exact_text)
 @click.option("--run", metavar="RUN", callback=exact_text, help="Only this run.")
 @click.option("--pending", is_flag=True, help="List only those nobody has decided.")
 @click.option("--approve", is_flag=True, help="decide: let the run go on with it.")
 @click.option("--reject", is_flag=True, help="decide: do not.")
-@click.option("--as", "who", metavar="WHO", callback=exact_text, help="decide: who decides.")
+@click.option(
+    "--as",
+    "who",
+    metavar="WHO",
+    callback=exact_text,
+    help="decide: who decides: any name, kept in the record.",
+)
 @click.option("--name", metavar="NAME", callback=exact_text, help="decide: how they are called.")
 @click.option("--hash", "stated", metavar="H", help="decide: the hash of what was reviewed, from `show`.")
 @json_option
@@ -82,8 +96,10 @@ def approvals(
 
     \b
     turnlog approvals team.db
-    turnlog approvals team.db show apr_0123
-    turnlog approvals team.db decide apr_0123 --approve --as eve --hash 4567
+    turnlog approvals team.db show apr_0123...
+    turnlog approvals team.db decide apr_0123... --approve --as eve --hash 4567...
+
+    ID and hash are given whole.
     """
     screen = Screen(as_json=as_json)
     if verb is not None and ident is None:
@@ -164,6 +180,9 @@ def _find(log: EventLog, run: str | None, ident: str) -> KeptApproval:
 
     found = list(kept_approvals(log, run, ident))
     if not found:
+        meant = [kept.id for kept in kept_approvals(log, run) if ident and kept.id.startswith(ident)]
+        if meant:
+            raise Refused(f"give the id whole: {' or '.join(map(repr, meant[:_NAMED])):.400}")
         raise Refused(f"{log.path} has no approval {ident!r:.80}; `turnlog approvals` lists those there are")
     if len(found) > 1:
         runs = ", ".join(repr(kept.run) for kept in found)

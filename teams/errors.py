@@ -7,7 +7,7 @@ from typing import Literal
 
 from ..eventlog import TurnlogError
 
-__all__ = ["BadPlan", "PayloadCode", "PayloadError"]
+__all__ = ["BadPlan", "PayloadCode", "PayloadError", "RunTaken"]
 
 _SHOWN = 20
 
@@ -27,6 +27,22 @@ class BadPlan(TurnlogError, ValueError):  # noqa: N818 - reads as a state, like 
         rest = f"\n- and {len(problems) - _SHOWN:,} more" if len(problems) > _SHOWN else ""
         super().__init__(f"these tasks cannot be run; nothing was begun:{shown}{rest}")
         self.problems = tuple(problems)
+
+
+class RunTaken(TurnlogError):  # noqa: N818 - reads as a state, like the rest of the tree
+    """Somebody else has gone on with a run since it was begun or restored here; this attempt at it ends.
+
+    Which of two is told is settled by their checkpoints: the first to keep one goes on. What the other
+    completed afterwards is not recorded, on a store that carries out lists; `restore` goes on from where the
+    run is by then.
+
+    Attributes:
+        key: where the checkpoint is kept.
+    """
+
+    def __init__(self, message: str, key: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class PayloadError(TurnlogError):

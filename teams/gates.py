@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from .arguments import check_function
 from .result import TaskResult
 from .task import Task
 
-__all__ = ["ApproveDispatch", "ApprovePlan", "ApproveRound", "Gates", "Suspend"]
+__all__ = ["AWAITING", "ApproveDispatch", "ApprovePlan", "ApproveRound", "Gates", "Suspend"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,13 @@ ApproveRound = Callable[[Sequence[TaskResult], Sequence[Task]], Answer | Awaitab
 ApproveDispatch = Callable[[Task], Answer | Awaitable[Answer]]
 
 
+AWAITING = "use arun_tasks or arestore"
+"""What whoever gave something to be awaited is told."""
+
+_ASKED = {"plan": ("tasks",), "round": ("results", "tasks"), "dispatch": ("task",)}
+"""What each gate is asked with."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gates:
     """The gates of a run; None where nobody is asked.
@@ -59,7 +66,6 @@ class Gates:
     def __post_init__(self) -> None:
         """Refuse what could not be asked."""
         for name, gate in (("plan", self.plan), ("round", self.round), ("dispatch", self.dispatch)):
-            if gate is not None and not callable(gate):
-                raise TypeError(f"approve_{name} must be a function or None, not {type(gate).__name__}")
-            if gate is not None and not self.awaited and inspect.iscoroutinefunction(gate):
-                raise TypeError(f"approve_{name} is a coroutine function; use arun_tasks or arestore")
+            if gate is not None:
+                awaited = None if self.awaited else f" here; {AWAITING}"
+                check_function(f"approve_{name}", gate, *_ASKED[name], optional=True, awaited=awaited)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
-from ..eventlog import Command
+from ..eventlog import Command, Conflict
 from ..memory.steps import Steps
 from .approval_request import ApprovalRequest
 from .queue import TaskQueue
@@ -82,6 +82,14 @@ class Hooks:
 
     def not_recorded(self, result: TaskResult, error: Exception) -> None:
         """The store refused what `recording` gave; the result was written without it."""
+
+    def recorded(self, outcomes: Sequence[object]) -> None:
+        """What `recording` gave was carried out; the outcome of each of its commands."""
+
+    def recording_refused(self, result: TaskResult, error: Conflict) -> Steps[Exception]:  # noqa: ARG002
+        """A condition of what `recording` gave did not hold, so nothing was written; what is to be raised."""
+        yield from ()
+        return error
 
     def task_finished(self, queue: TaskQueue, result: TaskResult) -> Steps[None]:  # noqa: ARG002
         """After a task was completed or has failed, and the queue knows it."""

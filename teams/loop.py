@@ -16,11 +16,13 @@ from ..memory.acting import acting_as
 from ..memory.async_shared import AsyncSharedMemory
 from ..memory.shared import SharedMemory
 from ..memory.steps import acarry_out
+from .arguments import check_function
 from .attempts import Attempt, Outcome, act, act_async, cancelled_itself
 from .bridges import as_asynchronous, as_synchronous, drained, in_thread
 from .checkpoint import AsyncCheckpoint, Checkpoint
 from .gates import ApproveDispatch, ApprovePlan, ApproveRound, Gates
 from .hooks import Hooks
+from .plan import given_tasks
 from .progress import TaskEvent, reporting
 from .queue import TaskQueue
 from .record_desk import RecordDesk
@@ -57,7 +59,7 @@ async def arun_tasks(
         sleep: waits before a retry; a coroutine function of seconds.
     """
     gates = Gates(approve_plan, approve_round, approve_dispatch, awaited=True)
-    desk = _check(team, max_parallel, checkpoint)
+    desk = _check(team, max_parallel, on_event, sleep, checkpoint)
     queue, hooks = fresh_run(team, tasks, desk, gates)
     return await arun_queue(team, queue, hooks, max_parallel=max_parallel, on_event=on_event, sleep=sleep)
 
@@ -81,13 +83,19 @@ async def arestore(
     The history of checkpoints is read at once, on the loop.
     """
     gates = Gates(approve_plan, approve_round, approve_dispatch, awaited=True)
-    desk = check_desk(_check(team, max_parallel, checkpoint))
-    queue, hooks = await acarry_out(Resuming(team, tasks, desk, gates, at, restore_memory).run())
+    desk = check_desk(_check(team, max_parallel, on_event, sleep, checkpoint))
+    resuming = Resuming(team, given_tasks(tasks), desk, gates, at, restore_memory)
+    queue, hooks = await acarry_out(resuming.run())
     return await arun_queue(team, queue, hooks, max_parallel=max_parallel, on_event=on_event, sleep=sleep)
 
 
-def _check(team: Team, max_parallel: int, checkpoint: object) -> RecordDesk | None:
-    check_run(team, max_parallel)
+def _check(
+    team: Team, max_parallel: int, on_event: object, sleep: object, checkpoint: object
+) -> RecordDesk | None:
+    check_run(team, max_parallel, on_event)
+    check_function("sleep", sleep, "seconds")
+    if inspect.isbuiltin(sleep):  # time.sleep, as a rule: it would stop the loop
+        raise TypeError(f"sleep must be a coroutine function of (seconds), not {sleep!r:.80}")
     return RecordDesk.of(team, checkpoint, asynchronous=True)
 
 

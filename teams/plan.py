@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import cast
 
 from ..eventlog import Limits
 from ..memory.keys import full_key
+from .arguments import several
 from .errors import BadPlan
 from .task import Task, result_key
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["Plan", "given_tasks", "make_plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def make_plan(tasks: Iterable[Task], agents: Collection[str]) -> Plan:
         BadPlan: ids given twice, unknown assignees, references that name no task or several, tasks that wait
             for themselves; it lists them all.
     """
-    given = _tasks(tasks)
+    given = given_tasks(tasks)
     problems: list[str] = []
     by_id: dict[str, Task] = {}
     for task in given:
@@ -62,12 +62,13 @@ def make_plan(tasks: Iterable[Task], agents: Collection[str]) -> Plan:
     return plan
 
 
-def _tasks(tasks: Iterable[Task]) -> list[Task]:
-    given = list(cast("Iterable[object]", tasks))
-    for each in given:
-        if not isinstance(each, Task):
-            raise TypeError(f"tasks must be Task objects, not {type(each).__name__}")
-    return cast("list[Task]", given)
+def given_tasks(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks that a caller gave.
+
+    Raises:
+        TypeError: they are not several `Task` objects; says how to write it.
+    """
+    return several("tasks", tasks, Task, many="[task]", one="Task(id, description, assignee)")
 
 
 def _assignment(task: Task, agents: Collection[str]) -> list[str]:

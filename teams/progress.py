@@ -9,12 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from ..replay.cli_text import escaped
+from ..replay.cli_text import cut, escaped
 from .result import TaskError
 
 __all__ = ["TaskEvent", "reporting"]
 
 _SHOWN = 3
+
+_BESIDES = 40
+"""Columns that the bar takes beside the names: "tasks", 20 of the bar itself, two counts, the time, gaps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,8 @@ def _bar(total: int) -> Generator[Callable[[TaskEvent], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     running: dict[str, None] = {}
+    console = Console(stderr=True)
+    room = console.width - _BESIDES - 2 * len(str(total))
     columns = (
         TextColumn("tasks"),
         BarColumn(bar_width=20),
@@ -81,7 +86,7 @@ def _bar(total: int) -> Generator[Callable[[TaskEvent], None]]:
         TimeElapsedColumn(),
         TextColumn("{task.description}", markup=False),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         shown = bar.add_task("", total=total)
 
         def tell(event: TaskEvent) -> None:
@@ -91,6 +96,7 @@ def _bar(total: int) -> Generator[Callable[[TaskEvent], None]]:
                 running.pop(event.task_id, None)
             named = ", ".join(escaped(task_id)[:30] for task_id in list(running)[:_SHOWN])
             more = f" and {len(running) - _SHOWN} more" if len(running) > _SHOWN else ""
-            bar.update(shown, completed=event.finished, description=named + more)
+            description = cut(named + more, room) if room > 0 else ""
+            bar.update(shown, completed=event.finished, description=description)
 
         yield tell

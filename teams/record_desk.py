@@ -14,11 +14,14 @@ from ..memory.shared import SharedMemory
 from ..memory.steps import Steps
 from ..replay.restore import Restore
 from .approval_steps import ApprovalSteps
+from .arguments import kind_of
 from .bridges import as_asynchronous, asynchronous_store
 from .checkpoint import AsyncCheckpoint, Checkpoint, steps_of
+from .checkpoint_error import BadCheckpoint
 from .checkpoint_history import SavedCheckpoint, checkpoint_at
 from .checkpoint_snapshot import CheckpointSnapshot
-from .checkpoint_steps import CheckpointSteps, read_checkpoint
+from .checkpoint_steps import CheckpointSteps, Standing, read_checkpoint, standing_after
+from .errors import RunTaken
 from .team import Team
 
 __all__ = ["Found", "RecordDesk", "memory_of"]
@@ -75,7 +78,8 @@ class RecordDesk:
             steps = steps_of(checkpoint)
         else:
             raise TypeError(
-                f"checkpoint must be True, False or a Checkpoint, not {type(checkpoint).__name__}"
+                f"checkpoint must be True, False or a Checkpoint, not {kind_of(checkpoint)}; for a store, "
+                "write Checkpoint(store)"
             )
         if isinstance(checkpoint, AsyncCheckpoint) and not asynchronous:
             raise TypeError("an AsyncCheckpoint is for arun_tasks and arestore; use Checkpoint")
@@ -96,23 +100,54 @@ class RecordDesk:
 
     # -- keeping
 
-    def save(self, snapshot: Mapping[str, object], back: Restore | None = None) -> Steps[None]:
+    def save(
+        self,
+        snapshot: Mapping[str, object],
+        *,
+        standing: Standing | None = None,
+        back: Restore | None = None,
+    ) -> Steps[Standing]:
         """Keep a checkpoint; with `back`, in the one batch that takes the memory beside it back.
 
         What is kept beside the memory is written through the team's store, so that one which redacts does.
+
+        Raises:
+            Conflict: something else is kept than `standing`, if that is given.
         """
         if self.shares and self.memory is not None and executes(self.team.store):
             store: Any = self.memory.store
             turn = (yield from self._turn()) if back is None else back.point.turn
             commands: list[Command[Any]] = [] if back is None else [back]
-            yield store.execute([*commands, self.checkpoint.writing({**snapshot, "turnCount": turn})])
-        else:
-            yield from self.checkpoint.save(snapshot, self.memory, self.team.store)
+            commands.append(self.checkpoint.writing({**snapshot, "turnCount": turn}, standing))
+            return standing_after((yield store.execute(commands))[-1])
+        return (yield from self.checkpoint.save(snapshot, self.memory, self.team.store, standing))
 
-    def writing_next(self, snapshot: Mapping[str, object]) -> Steps[Write]:
+    def writing_next(self, snapshot: Mapping[str, object], standing: Standing | None) -> Steps[Write]:
         """The command that keeps a checkpoint beside the memory, in the batch that advances the turn."""
         turn = yield from self._turn()
-        return self.checkpoint.writing({**snapshot, "turnCount": turn + 1})
+        return self.checkpoint.writing({**snapshot, "turnCount": turn + 1}, standing)
+
+    def taken(self, about: str) -> Steps[RunTaken]:
+        """The error of a run that somebody else has gone on with; `about` says what was not recorded."""
+        key = self.checkpoint.key
+        try:
+            found = yield from self.checkpoint.load()
+        except BadCheckpoint:
+            found = None
+        now = f"what is kept at {key!r:.200} is not what this attempt has kept or found there"
+        if found is not None:
+            tasks, done = found["queue"]["tasks"], found["queue"].get("completed", [])
+            now = (
+                f"its checkpoint now says that {len(done):,} of {len(tasks):,} tasks are completed "
+                f"(attempt {found['identity']['attempt']}, saved {found['createdAt']:.40})"
+            )
+        run = "this run" if self.checkpoint.run_id is None else f"run {self.checkpoint.run_id!r:.200}"
+        return RunTaken(
+            f"somebody else has gone on with {run}: {now}. {about} and this attempt has ended. Only one at a "
+            "time can go on with a run; call restore to go on from where it is now, or give this one a "
+            "Checkpoint of its own (run_id= or key=)",
+            key,
+        )
 
     def _turn(self) -> Steps[int]:
         assert self.memory is not None

@@ -99,5 +99,13 @@ class TeamResult:
         return self.status == "completed"
 
     def __getitem__(self, task_id: str) -> TaskResult:
-        """The result of one task."""
-        return self.tasks[task_id]
+        """The result of one task.
+
+        Raises:
+            KeyError: there is no such task; says which there are.
+        """
+        try:
+            return self.tasks[task_id]
+        except KeyError:
+            known = ", ".join(map(repr, self.tasks)) or "none"
+            raise KeyError(f"there is no task {task_id!r:.80}; there are {known:.200}") from None

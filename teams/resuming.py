@@ -21,9 +21,11 @@ from .approval_decision import ApprovalDecision
 from .approval_error import DurableApprovalError, altered
 from .approval_record import ApprovalRecord
 from .approval_request import ApprovalRequest, request_hash
+from .arguments import check_bool
 from .checkpoint_error import BadCheckpoint
 from .checkpoint_resume import check_resumable, memory_back, resumed_identity
 from .checkpoint_snapshot import CheckpointSnapshot
+from .checkpoint_steps import Standing
 from .gates import Gates
 from .hooks import Verdict
 from .plan import make_plan
@@ -40,7 +42,13 @@ from .team import Team
 __all__ = ["Resuming", "fresh_run"]
 
 
-def fresh_run(team: Team, tasks: Iterable[Task], desk: RecordDesk | None, gates: Gates) -> Prepared:
+def fresh_run(
+    team: Team,
+    tasks: Iterable[Task],
+    desk: RecordDesk | None,
+    gates: Gates,
+    standing: Standing | None = None,
+) -> Prepared:
     """A run that begins: its queue and its hooks.
 
     Raises:
@@ -48,7 +56,7 @@ def fresh_run(team: Team, tasks: Iterable[Task], desk: RecordDesk | None, gates:
     """
     plan = make_plan(tasks, team.agents)
     run_id = (desk and desk.checkpoint.run_id) or uuid4().hex
-    return TaskQueue(plan), RunHooks(RunRecord.fresh(plan, run_id), gates, desk)
+    return TaskQueue(plan), RunHooks(RunRecord.fresh(plan, run_id), gates, desk, standing=standing)
 
 
 Prepared = tuple[TaskQueue, RunHooks]
@@ -81,11 +89,14 @@ class Resuming:
         Raises:
             BadCheckpoint, BadPlan, DurableApprovalError, TypeError, ValueError: nothing was changed.
         """
+        check_bool("restore_memory", self.restore_memory)
         if self.restore_memory and self.desk.memory is None:
             raise ValueError("restore_memory=True, but the team has no memory to put back")
+        # Looked at before the checkpoint is read: what somebody saves in between counts as a later one.
+        standing = yield from self.desk.checkpoint.standing()
         found = yield from self.desk.find(self.at)
         if found is None:
-            return fresh_run(self.team, self.tasks, self.desk, self.gates)
+            return fresh_run(self.team, self.tasks, self.desk, self.gates, standing)
         named = None if found.fork is not None else self.desk.checkpoint.named
         identity = resumed_identity(found.snapshot, run_id=named, fork=found.fork)
         snapshot = found.snapshot if found.fork is None else _without_approvals(found.snapshot)
@@ -98,16 +109,20 @@ class Resuming:
             results = yield from self._as_in_memory(results)
         queue, record = TaskQueue(plan, results), RunRecord.resumed(snapshot, identity)
         desk = self.desk if found.fork is None else self.desk.named_for(identity.run_id)
+        if desk.checkpoint.key != self.desk.checkpoint.key:
+            standing = yield from desk.checkpoint.standing()
         approvals = yield from desk.approvals.reconcile(snapshot)
         verdict = _decided(snapshot, record, requests, approvals)
         if verdict == "go":
-            yield from self._go_back(desk, record.snapshot(queue), snapshot, back)
+            saved = yield from self._go_back(desk, record.snapshot(queue), snapshot, back)
+            standing = saved or standing
         approved = [each.request for each in approvals if each.state == "approved"]
         rounds = [_ids(each.content["nextTasks"]) for each in approved if each.scope == "task_round"]
         return queue, RunHooks(
             record,
             self.gates,
             desk,
+            standing=standing,
             opening=verdict,
             is_noted=not approvals,
             plan_passed=found.fork is None,
@@ -139,21 +154,22 @@ class Resuming:
         present: Members,
         snapshot: CheckpointSnapshot,
         back: Restore | RestoreSnapshot | None,
-    ) -> Steps[None]:
-        """Put memory back; after a jump in time, save at once: the latest checkpoint may be a later one."""
+    ) -> Steps[Standing | None]:
+        """Put memory back; after a jump in time, save at once: the latest checkpoint may be a later one.
+
+        Whoever was at the run is told at their next task. What was saved, if anything was.
+        """
         memory = desk.memory
         if isinstance(back, Restore) and memory is not None:
             if self.at is not None and desk.shares:
-                yield from desk.save(present, back)
-                return
+                return (yield from desk.save(present, back=back))
             store: Any = memory.store
             yield store.execute([back])
         elif back is not None and memory is not None:
             yield memory.restore(snapshot.get("sharedMemory"))
         elif memory is not None and "turnCount" in snapshot and not keeps_turn(self.team.store):
             yield memory.set_turn(snapshot["turnCount"])
-        if self.at is not None:
-            yield from desk.save(present)
+        return None if self.at is None else (yield from desk.save(present))
 
     def _as_in_memory(self, results: list[TaskResult]) -> Steps[list[TaskResult]]:
         """The results, those that were changed in memory since as they are there."""

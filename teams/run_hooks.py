@@ -6,11 +6,12 @@ import inspect
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
-from ..eventlog import Command
+from ..eventlog import Command, Conflict
 from ..memory.steps import Steps
 from .approval_content import PLAN_BOUNDARY, round_boundary
 from .approval_error import DurableApprovalError, altered
 from .approval_request import ApprovalRequest, Scope
+from .checkpoint_steps import Standing, standing_after
 from .gates import Gates, Suspend
 from .hooks import Announce, Hooks, Verdict
 from .queue import TaskQueue
@@ -30,6 +31,7 @@ class RunHooks(Hooks):
         record: what its checkpoints say.
         gates: who is asked.
         desk: where checkpoints and approvals are kept; None if nowhere.
+        standing: the checkpoint that the run goes on from; None to take the one that is there at the start.
         opening: whether anything is to be begun at all.
         is_noted: whether the checkpoint there is says so already.
         plan_passed: whether the plan was let through before.
@@ -43,6 +45,7 @@ class RunHooks(Hooks):
         gates: Gates,
         desk: RecordDesk | None,
         *,
+        standing: Standing | None = None,
         opening: Verdict = "go",
         is_noted: bool = False,
         plan_passed: bool = False,
@@ -54,6 +57,7 @@ class RunHooks(Hooks):
         self._record = record
         self._gates = gates
         self._desk = desk
+        self._standing = standing
         self._opening: Verdict = opening
         self._is_noted = is_noted
         self._plan_passed = plan_passed
@@ -74,13 +78,24 @@ class RunHooks(Hooks):
             return ()
         self._saved_with = result.task_id
         try:
-            write = yield from self._desk.writing_next(self._record.snapshot(queue, result))
+            snapshot = self._record.snapshot(queue, result)
+            write = yield from self._desk.writing_next(snapshot, self._standing)
         except Exception as error:  # noqa: BLE001 - the result counts for more than the checkpoint
             failed = error
         else:
             return (write,)
         self._failed(result, failed)
         return ()
+
+    def recorded(self, outcomes: Sequence[object]) -> None:
+        """See `Hooks`."""
+        if outcomes:
+            self._standing = standing_after(outcomes[-1])
+
+    def recording_refused(self, result: TaskResult, error: Conflict) -> Steps[Exception]:  # noqa: ARG002
+        """Somebody else has gone on with the run."""
+        assert self._desk is not None
+        return (yield from self._desk.taken(f"The result of task {result.task_id!r:.200} is not recorded,"))
 
     def not_recorded(self, result: TaskResult, error: Exception) -> None:
         """See `Hooks`."""
@@ -102,9 +117,12 @@ class RunHooks(Hooks):
             return
         failed: Exception | None = None
         try:
-            yield from self._desk.save(self._record.snapshot(queue))
+            self._standing = yield from self._desk.save(self._record.snapshot(queue), standing=self._standing)
         except Exception as error:  # noqa: BLE001 - it is told, and the next one may succeed
             failed = error
+        if isinstance(failed, Conflict):
+            after = "" if result is None else f" after task {result.task_id!r:.200}"
+            raise (yield from self._desk.taken(f"No checkpoint was saved{after},")) from failed
         if failed is not None:  # told out here: what a listener raises is no failed save
             self._failed(result, failed)
 
@@ -117,6 +135,8 @@ class RunHooks(Hooks):
 
     def plan_accepted(self, queue: TaskQueue) -> Steps[Verdict]:
         """Ask about the plan, unless it was let through before."""
+        if self._desk is not None and self._standing is None:
+            self._standing = yield from self._desk.checkpoint.standing()
         gate = self._gates.plan
         if self._opening != "go" or self._plan_passed or gate is None:
             return self._opening
@@ -199,7 +219,11 @@ class RunHooks(Hooks):
         asked = request if known is None else known.request
         self._record.pending.append(asked)
         try:
-            yield from self._desk.save(self._record.snapshot(queue))
+            self._standing = yield from self._desk.save(self._record.snapshot(queue), standing=self._standing)
+        except Conflict as conflict:
+            self._record.pending.clear()
+            unasked = f"Nobody was asked about {request.boundary!r:.200},"
+            raise (yield from self._desk.taken(unasked)) from conflict
         except Exception as error:
             self._record.pending.clear()
             raise altered(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ..eventlog import AdvanceTurn, Command, TurnlogError, Write
+from ..eventlog import AdvanceTurn, Command, Conflict, TurnlogError, Write
 from ..memory.async_shared import AsyncSharedMemory
 from ..memory.contract import executes, keeps_turn
 from ..memory.shared import SharedMemory
@@ -156,7 +156,7 @@ class Scheduler:
         try:
             output = attempt.agent.judge(outcome.returned)
         except Exception as error:  # noqa: BLE001 - validators of the agent's type may raise anything
-            yield from self._repeat(attempt, _error("validation", error))
+            yield from self._repeat(attempt, _error("validation", error, attempt.task))
             return
         yield from self._complete(attempt, output)
 
@@ -178,7 +178,7 @@ class Scheduler:
         except (TypeError, ValueError) as error:
             if isinstance(error, TurnlogError):
                 raise
-            yield from self._fail(result.task_id, _error("validation", error))
+            yield from self._fail(result.task_id, _error("validation", error, attempt.task))
             return
         self.queue.complete(result)
         self._completed.append(result.task_id)
@@ -197,14 +197,20 @@ class Scheduler:
             # a run that is forked or taken back there goes on with the fourth task.
             own: list[Command[Any]] = [AdvanceTurn(), Write(*prepare(agent, key, result.output, None, None))]
             added = yield from self.hooks.recording(self.queue, result)
+            refused: Conflict | None = None
             try:
-                yield store.execute([*own, *added], agent=agent, activity=attempt.activity)
+                outcomes = yield store.execute([*own, *added], agent=agent, activity=attempt.activity)
+                self.hooks.recorded(outcomes[len(own) :])
+            except Conflict as conflict:
+                refused = conflict
             except (TypeError, ValueError) as error:
                 if not added or isinstance(error, TurnlogError):
                     raise
                 # Whichever was refused, all of it was: the result is not to be lost for what was added to it.
                 yield store.execute(own, agent=agent, activity=attempt.activity)
                 self.hooks.not_recorded(result, error)
+            if refused is not None:
+                raise (yield from self.hooks.recording_refused(result, refused)) from refused
         else:
             yield self.memory.write(agent, key, result.output)
             yield self.memory.advance_turn()
@@ -252,9 +258,11 @@ class Scheduler:
         return TeamResult("rejected" if self._verdict == "skip" else "failed", results)
 
 
-def _error(kind: Literal["agent", "validation"], cause: BaseException) -> TaskError:
+def _error(kind: Literal["agent", "validation"], cause: BaseException, task: Task | None = None) -> TaskError:
+    """Why a task is not completed; `task` where the cause itself does not say which it is about."""
     try:
         words = str(cause)
     except Exception as error:  # noqa: BLE001 - an exception of the agent's that cannot even say what it is
         words = f"(its message cannot be made: {type(error).__name__})"
-    return TaskError(kind, f"{type(cause).__name__}: {words}", cause=cause)
+    about = "" if task is None else f"task {task.id!r:.200}: "
+    return TaskError(kind, f"{type(cause).__name__}: {about}{words}", cause=cause)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
 from ..eventlog import Limits
 from ..eventlog.commands import exact_str
 from ..memory.keys import check_agent
+from .arguments import kind_of
 
 __all__ = ["MAX_RETRY_DELAY_S", "DependencyPayload", "MemoryScope", "Task", "result_key", "retry_delay_s"]
 
@@ -59,20 +61,28 @@ class Task:
 
     def __post_init__(self) -> None:
         """Check everything, so that no task is refused in the middle of a run."""
-        if not exact_str("id", self.id):
+        if not exact_str("the id of a task", self.id):
             raise ValueError("the id of a task must not be empty")
         Limits(key=_MAX_ID).check_name(f"the id of the task {self.id[:40]!r}", self.id)
-        exact_str("description", self.description)
-        check_agent(self.assignee)
-        if not exact_str("title", self.title):
+        task = f"task {self.id!r:.80}: "
+        exact_str(f"{task}description", self.description)
+        if not isinstance(self.assignee, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"{task}assignee must be a str, not {_name_of(self.assignee)}")
+        try:
+            check_agent(self.assignee)
+        except ValueError as error:
+            raise ValueError(f"{task}assignee: {error}") from error
+        if not exact_str(f"{task}title", self.title):
             object.__setattr__(self, "title", self.id)
-        object.__setattr__(self, "depends_on", _references(self.depends_on))
-        _one_of("memory_scope", self.memory_scope, ("dependencies", "all"))
-        _one_of("dependency_payload", self.dependency_payload, ("output", "structured", "both"))
+        object.__setattr__(self, "depends_on", _references(task, self.depends_on))
+        _one_of(f"{task}memory_scope", self.memory_scope, ("dependencies", "all"))
+        _one_of(f"{task}dependency_payload", self.dependency_payload, ("output", "structured", "both"))
         if type(self.max_retries) is not int or self.max_retries < 0:
-            raise ValueError(f"max_retries must be an integer of at least 0, not {self.max_retries!r:.80}")
-        _number("retry_delay_s", self.retry_delay_s, 0)
-        _number("retry_backoff", self.retry_backoff, 1)
+            raise ValueError(
+                f"{task}max_retries must be an integer of at least 0, not {self.max_retries!r:.80}"
+            )
+        _number(f"{task}retry_delay_s", self.retry_delay_s, 0)
+        _number(f"{task}retry_backoff", self.retry_backoff, 1)
 
 
 def result_key(task_id: str) -> str:
@@ -90,16 +100,31 @@ def retry_delay_s(task: Task, failed: int) -> float:
         return MAX_RETRY_DELAY_S
 
 
-def _references(given: object) -> tuple[str, ...]:
+def _name_of(given: object) -> str:
+    """What was given as the name of an agent; of an agent itself, how to write it."""
+    name = getattr(given, "name", None)
+    written = f"; write assignee={name!r:.80}, the agent's name" if isinstance(name, str) else ""
+    return f"{kind_of(given)}{written}"
+
+
+def _references(task: str, given: object) -> tuple[str, ...]:
+    what = f"{task}depends_on must be several ids or titles, for example a list;"
     if isinstance(given, str):
-        raise TypeError("depends_on must be several ids or titles, for example a list; not one str")
-    if not isinstance(given, Iterable):
-        raise TypeError(f"depends_on must be ids or titles, for example a list; not {type(given).__name__}")
-    return tuple(exact_str("what a task depends on", each) for each in cast("Iterable[object]", given))
+        raise TypeError(f"{what} not one str: write [{given!r:.80}]")
+    if isinstance(given, Task):
+        raise TypeError(f"{what} not one Task: write [{given.id!r:.80}]")
+    if isinstance(given, bytes | Mapping) or inspect.isclass(given) or not isinstance(given, Iterable):
+        raise TypeError(f"{what} not {kind_of(cast('object', given))}")
+    items = list(cast("Iterable[object]", given))
+    for index, each in enumerate(items):
+        if not isinstance(each, str):
+            written = f"; write its id, {each.id!r:.80}" if isinstance(each, Task) else ""
+            raise TypeError(f"{task}depends_on[{index}] must be a str, not {kind_of(each)}{written}")
+    return tuple(exact_str("depends_on", each) for each in items)
 
 
 def _one_of(what: str, given: object, known: tuple[str, ...]) -> None:
-    if given not in known:
+    if type(given) is not str or given not in known:
         raise ValueError(f"{what} must be one of {', '.join(map(repr, known))}, not {given!r:.80}")
 
 

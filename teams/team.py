@@ -11,6 +11,7 @@ from ..memory.async_shared import AsyncSharedMemory
 from ..memory.contract import AsyncMemoryStore, MemoryStore
 from ..memory.shared import SharedMemory
 from .agent import Agent
+from .arguments import check_no_lookalike, several
 
 __all__ = ["Team"]
 
@@ -67,9 +68,7 @@ class Team:
 
 def _by_name(agents: Iterable[Agent]) -> dict[str, Agent]:
     named: dict[str, Agent] = {}
-    for agent in cast("Iterable[object]", agents):
-        if not isinstance(agent, Agent):
-            raise TypeError(f"agents must be Agent objects, not {type(agent).__name__}")
+    for agent in several("agents", agents, Agent, many="Team([agent])", one="Agent(name, run)"):
         if agent.name in named:
             raise ValueError(f"two agents are called {agent.name!r}; give each a name of its own")
         named[agent.name] = agent
@@ -79,6 +78,8 @@ def _by_name(agents: Iterable[Agent]) -> dict[str, Agent]:
 
 
 def _memory_on(store: MemoryStore | AsyncMemoryStore) -> SharedMemory | AsyncSharedMemory:
-    if inspect.iscoroutinefunction(getattr(store, "get", None)):
+    asynchronous = inspect.iscoroutinefunction(getattr(store, "get", None))
+    check_no_lookalike("shared_memory_store", store, asynchronous=asynchronous)
+    if asynchronous:
         return AsyncSharedMemory(cast("AsyncMemoryStore", store))
     return SharedMemory(cast("MemoryStore", store))

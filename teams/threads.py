@@ -16,10 +16,12 @@ from ..memory.acting import acting_as
 from ..memory.async_shared import AsyncSharedMemory
 from ..memory.shared import SharedMemory
 from ..memory.steps import carry_out
+from .arguments import check_function, kind_of
 from .attempts import Attempt, Outcome, act, act_async, cancelled_itself
 from .checkpoint import Checkpoint
-from .gates import ApproveDispatch, ApprovePlan, ApproveRound, Gates
+from .gates import AWAITING, ApproveDispatch, ApprovePlan, ApproveRound, Gates
 from .hooks import Hooks
+from .plan import given_tasks
 from .progress import TaskEvent, reporting
 from .queue import TaskQueue
 from .record_desk import RecordDesk
@@ -87,13 +89,15 @@ def run_tasks(
 
     Raises:
         BadPlan: the tasks make no plan; nothing was begun.
+        RunTaken: somebody else has gone on with this run meanwhile, as its checkpoint tells; what was
+            completed here since is not recorded.
         TypeError, ValueError: an argument that cannot be, or a gate that answered with something else.
         DurableApprovalError: a gate suspends, but nobody could be asked; nothing more was begun.
         TurnlogError: what the store raised, when a result could not be written or memory not be read; by then
             all that was under way has ended.
     """
     gates = Gates(approve_plan, approve_round, approve_dispatch)
-    desk = _check(team, max_parallel, checkpoint)
+    desk = _check(team, max_parallel, on_event, sleep, checkpoint)
     queue, hooks = fresh_run(team, tasks, desk, gates)
     return run_queue(team, queue, hooks, max_parallel=max_parallel, on_event=on_event, sleep=sleep)
 
@@ -135,14 +139,15 @@ def restore(
     Raises:
         BadCheckpoint: what is kept is no checkpoint, or cannot be gone on from; says where and why.
         BadPlan: an agent is missing.
+        RunTaken: as `run_tasks`; of several who go on at once, the first to complete a task goes on.
         BadAddress, NotFound: the run never was at `at`.
         DurableApprovalError: the approvals kept are not those of the checkpoint.
         TypeError, ValueError: an argument that cannot be. With all of these nothing was changed or begun.
         TurnlogError: as `run_tasks`.
     """
     gates = Gates(approve_plan, approve_round, approve_dispatch)
-    desk = check_desk(_check(team, max_parallel, checkpoint))
-    resuming = Resuming(team, tasks, desk, gates, at, restore_memory)
+    desk = check_desk(_check(team, max_parallel, on_event, sleep, checkpoint))
+    resuming = Resuming(team, given_tasks(tasks), desk, gates, at, restore_memory)
     queue, hooks = carry_out(resuming.run())
     return run_queue(team, queue, hooks, max_parallel=max_parallel, on_event=on_event, sleep=sleep)
 
@@ -168,10 +173,14 @@ def run_queue(
         return carry_out(scheduler.run())
 
 
-def _check(team: Team, max_parallel: int, checkpoint: object) -> RecordDesk | None:
-    check_run(team, max_parallel)
+def _check(
+    team: Team, max_parallel: int, on_event: object, sleep: object, checkpoint: object
+) -> RecordDesk | None:
+    check_run(team, max_parallel, on_event)
+    if sleep is not None:
+        check_function("sleep", sleep, "seconds", optional=True, awaited=f" here; {AWAITING}")
     if isinstance(team.memory, AsyncSharedMemory):
-        raise TypeError(f"{type(team.store).__name__} has coroutines; use arun_tasks with this team")
+        raise TypeError(f"{type(team.store).__name__} has coroutines; {AWAITING} with this team")
     return RecordDesk.of(team, checkpoint, asynchronous=False)
 
 
@@ -186,14 +195,18 @@ def check_desk(desk: RecordDesk | None) -> RecordDesk:
     return desk
 
 
-def check_run(team: object, max_parallel: object) -> None:
+def check_run(team: object, max_parallel: object, on_event: object) -> None:
     """Refuse what cannot be run.
 
     Raises:
-        TypeError, ValueError: no team, or a limit that is not an integer of at least 1.
+        TypeError, ValueError: no team, a limit that is not an integer of at least 1, or a listener that could
+            not be told.
     """
     if not isinstance(team, Team):
-        raise TypeError(f"team must be a Team, not {type(team).__name__}")
+        raise TypeError(f"team must be a Team, not {kind_of(team)}; write Team([agent])")
+    if on_event is not None:
+        awaited = "; pass a plain function"
+        check_function("on_event", on_event, "event", optional=True, awaited=awaited)
     if type(max_parallel) is not int or max_parallel < 1:
         raise ValueError(f"max_parallel must be an integer of at least 1, not {max_parallel!r:.80}")
 

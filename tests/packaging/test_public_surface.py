@@ -59,6 +59,7 @@ PUBLIC = [
     "OutcomeUnknown",
     "RedactingStore",
     "RunExists",
+    "RunTaken",
     "SetTurn",
     "SharedEntry",
     "SharedMemory",

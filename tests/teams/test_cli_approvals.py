@@ -254,3 +254,18 @@ def _more(terminal: int) -> bytes:
         return os.read(terminal, 4096)
     except OSError:
         return b""
+
+
+def test_an_id_is_given_whole(cli: Cli, path: Path, request_: ApprovalRequest) -> None:
+    """Its beginning is not enough, and the error says which was meant."""
+    for words in (["show"], ["decide", "--approve", "--as", "eve", "--hash", request_.request_hash]):
+        done = cli("approvals", path, words[0], request_.id[:8], *words[1:])
+        assert (done.code, done.out) == (2, "")
+        assert done.err == f"turnlog: give the id whole: '{request_.id}'\n"
+
+
+def test_another_word_than_show_and_decide(cli: Cli, path: Path, request_: ApprovalRequest) -> None:
+    """It is told as it was typed."""
+    done = cli("approvals", path, "frob", request_.id)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "turnlog: 'frob' is neither show nor decide. Try `turnlog approvals --help`.\n"

@@ -121,7 +121,7 @@ def test_a_key_too_long_for_a_result_is_found_before_it_is_earned() -> None:
     ("named", "error", "message"),
     [
         pytest.param({"id": ""}, ValueError, "id of a task must not be empty", id="empty id"),
-        pytest.param({"id": 1}, TypeError, "id must be a str", id="id is no text"),
+        pytest.param({"id": 1}, TypeError, "the id of a task must be a str", id="id is no text"),
         pytest.param({"id": "x" * 1025}, ValueError, "1,025 bytes", id="long id"),
         pytest.param({"description": None}, TypeError, "description must be a str", id="no description"),
         pytest.param({"assignee": "a/b"}, ValueError, "contains '/'", id="assignee"),
@@ -150,7 +150,7 @@ def test_a_task_that_cannot_be(named: dict[str, Any], error: type[Exception], me
 @pytest.mark.parametrize("tasks", [["t"], [None], [{"id": "t"}]])
 def test_what_is_no_task(tasks: Any) -> None:
     """Only `Task` objects are tasks."""
-    with pytest.raises(TypeError, match="must be Task objects"):
+    with pytest.raises(TypeError, match=r"tasks\[0\] must be a Task, not"):
         make_plan(tasks, ["ann"])
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+import time
 from typing import Any
 
 import pytest
@@ -66,6 +68,31 @@ def test_a_terminal_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = terminal.getvalue()
     assert "2/2" in shown
     assert "\x1b[2J" not in shown
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_the_bar_stays_in_its_line(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """However narrow the terminal and long the ids: names give way, never the count or the word before."""
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.stderr", terminal)
+    tasks = [Task(f"{number} {'x' * 60}", "", "ann") for number in range(4)]
+
+    def wait_for_a_frame(prompt: str, memory: Any, context: Any) -> str:
+        before, until = terminal.getvalue().count("\r"), time.monotonic() + 10
+        while terminal.getvalue().count("\r") < before + 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        return "x"
+
+    run_tasks(Team([Agent("ann", wait_for_a_frame)]), tasks)
+    monkeypatch.undo()
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue())
+    lines = re.split(r"[\r\n]+|\x1b\[[0-9;?]*[A-Za-z]", plain)
+    shown = [line for line in lines if line.strip()]
+    assert len(shown) > 2
+    assert [line for line in shown if not re.match(r"tasks \S+ \d/4 ", line)] == []
+    assert max(map(len, shown)) <= columns
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), None])

@@ -223,8 +223,8 @@ def test_attempts_run_out(way: Way) -> None:
 @pytest.mark.parametrize(
     ("result_type", "returned", "message"),
     [
-        pytest.param(None, None, "TypeError: agent 'ann' returned None", id="nothing"),
-        pytest.param(None, 3, "TypeError: agent 'ann' returned a int", id="a number"),
+        pytest.param(None, None, "TypeError: task 'a': agent 'ann' returned None", id="nothing"),
+        pytest.param(None, 3, "TypeError: task 'a': agent 'ann' returned an int", id="a number"),
         pytest.param(Claim, {"no": 1}, "Field required", id="another shape"),
     ],
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from turnlog import Agent, AsyncInMemoryStore, AsyncSharedMemory, InMemoryStore, SharedMemory, Team, run_tasks
 
@@ -35,11 +36,11 @@ def test_without_a_store_the_flag_decides() -> None:
     ("store", "message"),
     [
         pytest.param(0, "lacks get, set, list, delete, clear", id="0"),
-        pytest.param("", "lacks get, set, list, delete, clear", id="empty text"),
+        pytest.param("", "must be a MemoryStore, not str; on a log that is", id="empty text"),
         pytest.param(False, "lacks get, set, list, delete, clear", id="False"),
         pytest.param({"path": "x"}, "lacks set, list, delete$", id="a dict from JSON"),
         pytest.param(InMemoryStore, "InMemoryStore is a class; pass an instance", id="a class"),
-        pytest.param(SharedMemory(), "lacks get, set, list, clear", id="a memory"),
+        pytest.param(SharedMemory(), "not SharedMemory; write memory.store", id="a memory"),
     ],
 )
 def test_what_is_no_store_is_refused_when_the_team_is_made(store: Any, message: str) -> None:
@@ -113,7 +114,7 @@ def test_a_store_with_coroutines_needs_the_asynchronous_runner() -> None:
     [
         pytest.param([], ValueError, "at least one agent", id="none"),
         pytest.param([ANN, Agent("ann", says(""))], ValueError, "two agents are called 'ann'", id="twice"),
-        pytest.param(["ann"], TypeError, "must be Agent objects, not str", id="a name"),
+        pytest.param(["ann"], TypeError, r"agents\[0\] must be an Agent, not str", id="a name"),
     ],
 )
 def test_agents_that_make_no_team(agents: Any, error: type[Exception], message: str) -> None:
@@ -128,7 +129,7 @@ def test_agents_that_make_no_team(agents: Any, error: type[Exception], message: 
         pytest.param(("a/b", says("")), ValueError, "contains '/'", id="a slash"),
         pytest.param(("__oma_checkpoint__", says("")), ValueError, "reserved", id="reserved"),
         pytest.param((1, says("")), TypeError, "must be a str", id="no text"),
-        pytest.param(("ann", None), TypeError, "run must be callable", id="nothing to run"),
+        pytest.param(("ann", None), TypeError, "run must be a function", id="nothing to run"),
         pytest.param(("ann", says(""), "int"), TypeError, "type that pydantic can validate", id="no type"),
     ],
 )
@@ -157,6 +158,17 @@ class Claim(BaseModel):
 
     text: str
     score: float = 0.5
+
+
+class Moody(BaseModel):
+    """A type with a validator that breaks."""
+
+    text: str
+
+    @field_validator("text")
+    @classmethod
+    def _judged(cls, text: str) -> str:
+        raise RuntimeError("not in the mood")
 
 
 @pytest.mark.parametrize(
@@ -194,12 +206,47 @@ def test_what_an_agent_returns(result_type: Any, returned: Any, text: str, struc
         pytest.param(Claim, '"' * 3, "schema validation failed", id="broken JSON"),
         pytest.param(Claim, "[" * 100_000, "schema validation failed", id="JSON too deep to read"),
         pytest.param(float, float("nan"), "does not read back", id="no number"),
+        pytest.param(list[float], [float("nan")], r"\$\[0\] is nan", id="no number in a list"),
+        pytest.param(Moody, {"text": "x"}, "RuntimeError: not in the mood", id="a validator that breaks"),
     ],
 )
 def test_what_an_agent_may_not_return(result_type: Any, returned: Any, message: str) -> None:
     """No text, no value of the type: a `TypeError` that says whose it was, and where."""
     with pytest.raises(TypeError, match=f"(?s)^agent 'ann'.*{message}"):
         Agent("ann", says(""), result_type).judge(returned)
+
+
+def test_a_number_that_is_too_long() -> None:
+    """A `ValueError` that says whose it was."""
+    with pytest.raises(
+        ValueError, match=r"^agent 'ann' returned what its result_type int forbids: the integer"
+    ):
+        Agent("ann", says(""), int).judge(10**5000)
+
+
+@pytest.mark.parametrize(
+    ("result_type", "returned"),
+    [
+        pytest.param(Claim, {"score": 1}, id="a member missing"),
+        pytest.param(list[float], [float("nan")], id="no number"),
+        pytest.param(int, 10**5000, id="too long"),
+        pytest.param(Moody, {"text": "x"}, id="a validator that breaks"),
+        pytest.param(None, 3, id="no text"),
+    ],
+)
+def test_a_task_says_whose_result_it_may_not_have(result_type: Any, returned: Any) -> None:
+    """The error of a task whose agent returned what its type forbids names both."""
+    team = Team([Agent("ann", lambda *_: returned, result_type)])
+    error = run_tasks(team, [_task("count")])["count"].error
+    assert error is not None
+    assert re.match(r"(Type|Value)Error: task 'count': agent 'ann' returned ", error.message), error
+
+
+def test_a_result_that_is_not_there() -> None:
+    """Asked for by a name that no task has: the error says which there are."""
+    result = run_tasks(Team([ANN]), [_task("find"), _task("write")])
+    with pytest.raises(KeyError, match="there is no task 'draft'; there are 'find', 'write'"):
+        result["draft"]
 
 
 def test_what_is_no_type_is_told_by_the_agents_words() -> None:

@@ -296,6 +296,8 @@ def test_get(cli: Cli, team: Path, arguments: list[str], out: str) -> None:
     ("arguments", "said"),
     [
         pytest.param(["writer/drift"], "did you mean 'writer/draft'", id="never"),
+        pytest.param(["draft"], "never had a key 'draft'; did you mean 'writer/draft'?", id="no agent"),
+        pytest.param(["writer"], "never had a key 'writer'; did you mean 'writer/draft'", id="no key"),
         pytest.param(["researcher/source"], "was deleted at position 9, turn 2 by critic", id="deleted"),
         pytest.param(["scratch/todo"], "expired at turn 2", id="expired"),
         pytest.param(["writer/draft", "--at", "0"], "did not exist yet at turn 0", id="not yet"),
@@ -397,8 +399,36 @@ def test_help_of_every_verb_has_an_example(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        pytest.param("restore", "--as WHO Who asks for it: any name, kept in the history.", id="restore"),
+        pytest.param("sweep", "--as WHO Who asks for it: any name, kept in the history.", id="sweep"),
+        pytest.param(
+            "redact", "--as WHO Who asks for it: any name, kept in the history. [required]", id="redact"
+        ),
+        pytest.param(
+            "fork", "--as NAME What the new run is called; not who asks for it. [required]", id="fork"
+        ),
+        pytest.param(
+            "approvals", "--as WHO decide: who decides: any name, kept in the record.", id="approvals"
+        ),
+        pytest.param("state", "or a UTC time (2026-11-30T02:13Z); left out, now.", id="when"),
+        pytest.param(
+            "blame", "KEY is one whole key, agent and slash included; left out, all of them.", id="blame"
+        ),
+        pytest.param("blame", "--at A looks at what was there then", id="blame then"),
+        pytest.param("", "A KEY is whole: agent, slash, the agent's own key (writer/draft).", id="keys"),
+    ],
+)
+def test_the_help_says_what_words_mean(cli: Cli, verb: str, said: str) -> None:
+    """Where a word of the command line could be taken for something else."""
+    assert said in " ".join(cli(*verb.split(), "--help").out.split())
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        pytest.param(["gat", "x.db"], "'get'? Try `turnlog --help`.", id="a question"),
         pytest.param(["gat", "x.db"], "Did you mean 'get'", id="unknown verb"),
         pytest.param(["get", "x.db"], "Missing argument 'KEY'", id="missing argument"),
         pytest.param(["get", "x.db", "k", "--rum", "a"], "--rum", id="unknown option"),
