@@ -13,10 +13,11 @@ from operator import attrgetter, itemgetter
 from typing import Any, Literal, NamedTuple
 
 from .codec import CODES, ENTRY_DELETED, SELECT_RECORDED, decode, is_todays_write
-from .driver import Connection, Cursor
+from .driver import Connection
 from .entry import Content, Entry
 from .errors import Corrupt
 from .events import EntryDeleted, EntryRestored, EntryWritten
+from .reading import Readable
 from .runs import NEWEST_REVISION, Lineage, is_stand_in, name_id
 from .schema import CHANGES, TURN_MARKS, shown_name
 from .text import read_text, stored_text
@@ -201,18 +202,13 @@ def present_at(
         rows = _newest_rows(db, _PRESENT, lineage, revision)
     else:
         rows = _newest_rows(db, _PRESENT_OF, lineage, revision, keys=json.dumps(list(keys)))
-    found = [
-        build(Present, row[1:])
-        if type(row[1]) is type(row[7]) is str and row[5] is not None
-        else _present(db, lineage, row)
-        for row in rows
-    ]
+    found = [build(Present, row[1:]) if _is_whole(row) else _present(db, lineage, row) for row in rows]
     found.sort(key=attrgetter("birth"))
     return found
 
 
 def present_in_turn(
-    cursor: Cursor, lineage: Lineage, turn: int, key: str
+    log: Readable, lineage: Lineage, turn: int, key: str
 ) -> tuple[Literal[True], Present | None] | tuple[Literal[False], None]:
     """What `key` held at the end of the latest visit to `turn`, by one query: whether it tells, and what.
 
@@ -222,15 +218,18 @@ def present_in_turn(
     if is_stand_in(key):
         return False, None
     run, after, _ = lineage.segments[0]
-    family = lineage.run.family
-    rows = cursor.execute(_NEWEST_IN_TURN, (run, turn, after, stored_text(key), family)).fetchall()
+    rows = log.ask(_NEWEST_IN_TURN, (run, turn, after, stored_text(key), lineage.run.family))
     if not rows:
         return False, None
     row = rows[0]
     if row[0] is None and len(lineage.segments) > 1:
         return False, None
-    living = row[0] is not None and row[0] != ENTRY_DELETED
-    return True, _present(cursor.connection, lineage, row) if living else None
+    if row[0] is None or row[0] == ENTRY_DELETED:
+        return True, None
+    if _is_whole(row):
+        return True, build(Present, row[1:])
+    with log.reading() as db:
+        return True, _present(db, lineage, row)
 
 
 def versions_at(db: Connection, lineage: Lineage, revision: int, turn: int) -> dict[str, int]:
@@ -296,6 +295,11 @@ def _newest_rows(
         if segment is not segments[-1]:
             seen.update(row[1] for row in rows)
     return living
+
+
+def _is_whole(row: tuple[Any, ...]) -> bool:
+    """Whether a row of `_STATE` and `_TEXT` has the members of a `Present` as they are."""
+    return type(row[1]) is type(row[7]) is str and row[5] is not None
 
 
 def _present(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Present:
