@@ -113,7 +113,9 @@ class Timeline:
         with self._log.reading() as db:
             point = self._point(db, turn, position, at)
             found = versions_at(db, self._lineage, point.revision, point.turn)
-        return {key: version for key, version in found.items() if not is_reserved(key)}
+        for key in list(filter(is_reserved, found)):
+            del found[key]
+        return found
 
     def entry(
         self, key: str, *, turn: int | None = None, position: int | None = None, at: str | None = None
