@@ -125,6 +125,7 @@ class Connections:
                 self._close_readers()
             return
         with self._pool:
+            self._reading_threads.remove(thread)
             if self._abandoned:
                 processes.keep([cursor])
             elif self._closed or db.in_transaction or self._database.as_it_lies:
@@ -135,7 +136,6 @@ class Connections:
             else:
                 cursor.close()  # it may stand in the middle of what it was reading, and see a past moment
                 self._readers.append(db.cursor())
-            self._reading_threads.remove(thread)
         if error is not None and isinstance(error, driver().Error):
             raise self._database.error(error) from error
 
