@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from threading import get_ident
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from . import processes
 from .database import Database
@@ -16,7 +17,6 @@ from .errors import Closed, StorageError
 __all__ = ["Connections", "Reading"]
 
 T = TypeVar("T")
-Argument = TypeVar("Argument")
 
 _KNOCK_S = 0.003
 """Seconds that `write` holds back for a `try_write` that was turned away."""
@@ -60,7 +60,7 @@ class Connections:
         self._somebody_knocks = False  # the same, to be asked in less time
         self._writer = None if database.read_only else first
         self._writing_thread: int | None = None
-        self._pool = threading.Lock()  # guards the three below
+        self._pool = threading.Lock()  # held by those who bar the way, and those who find it barred
         # Each is kept with a cursor of its own, since to make one takes as long as a seek.
         self._readers = [first.cursor()] if database.read_only else []
         if database.as_it_lies:
@@ -68,6 +68,7 @@ class Connections:
         self._reading_threads: list[int] = []  # one item for each connection lent
         self._closed = False
         self._abandoned = False
+        self._barred = False  # closed, abandoned, or about to fork
         self._pausing_thread: int | None = None  # the one that is forking; then nothing is open
         if processes.is_inherited(database.identity):  # the process was forked since `first` was made
             processes.keep([first])
@@ -83,41 +84,49 @@ class Connections:
         """
         return Reading(self)
 
-    def read(self, action: Callable[[Cursor, Argument], T], argument: Argument) -> T:
-        """`action(cursor, argument)` with a cursor of a connection as `reading` lends it, in less time.
-
-        The action must read what it asks for to the end (`fetchall`), since the cursor is used again.
-        """
+    def ask(self, query: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        """All rows of one query, by a connection as `reading` lends it, in less time."""
         thread = get_ident()
         cursor = self.borrow(thread)
         try:
-            found = action(cursor, argument)
+            rows = cursor.execute(query, parameters).fetchall()
         except BaseException as error:
             self.give_back(cursor, thread, error)
             raise
         self.give_back(cursor, thread, None)
-        return found
+        return rows
 
     def borrow(self, thread: int) -> Cursor:
-        """A cursor, with its connection, for `reading` or `read` by `thread`; `give_back` must follow."""
-        with self._pool:
-            if self._closed or self._abandoned:
+        """A cursor, with its connection, for `reading` or `ask` by `thread`; `give_back` must follow."""
+        # Without the lock, which takes a tenth of a read: a list's own methods are atomic, and who says that
+        # he reads, and then looks whether he may, is not missed by those who bar the way and then look.
+        self._reading_threads.append(thread)
+        if self._barred:
+            self._reading_threads.remove(thread)
+            with self._pool:
                 self._check()
-            self._reading_threads.append(thread)
-            if self._readers:
-                return self._readers.pop()
+                self._reading_threads.append(thread)
+        try:
+            return self._readers.pop()
+        except IndexError:
+            pass
         try:
             return self._database.connect().cursor()
         except BaseException:
-            with self._pool:
-                self._reading_threads.remove(thread)
+            self._reading_threads.remove(thread)
             raise
 
     def give_back(self, cursor: Cursor, thread: int, error: BaseException | None) -> None:
         """Return what was borrowed by `thread`; `error` is raised in our terms if SQLite raised it."""
+        db = cursor.connection
+        if error is None and not (self._barred or db.in_transaction or self._database.as_it_lies):
+            self._readers.append(cursor)
+            self._reading_threads.remove(thread)  # last: now a fork finds all of them at home
+            if self._closed:  # meanwhile
+                self._close_readers()
+            return
         with self._pool:
             self._reading_threads.remove(thread)
-            db = cursor.connection
             if self._abandoned:
                 processes.keep([cursor])
             elif self._closed or db.in_transaction or self._database.as_it_lies:
@@ -166,7 +175,7 @@ class Connections:
         """Release the file, after a write of another thread has ended; closing twice is fine."""
         with self._writing, self._pool:
             if not self._closed:
-                self._closed = True
+                self._closed = self._barred = True
                 self._release()
                 processes.forget(self)
 
@@ -187,12 +196,14 @@ class Connections:
             if not self._pool.acquire(blocking=False):
                 return False
             try:
+                self._barred = True
                 if not self._reading_threads:
                     self._release()
                     self._pausing_thread = thread  # last: it says that nothing is open
                     return True
             finally:
                 if self._pausing_thread is None:
+                    self._barred = self._closed or self._abandoned
                     self._pool.release()
         finally:
             if self._pausing_thread is None:
@@ -203,6 +214,7 @@ class Connections:
         """After a fork, in the parent: let everybody in again, if this thread has paused it."""
         if self._pausing_thread == get_ident():
             self._pausing_thread = None
+            self._barred = self._closed or self._abandoned
             self._pool.release()
             self._writing.release()
 
@@ -211,6 +223,8 @@ class Connections:
         if self._pausing_thread is None:
             return False
         self._new_locks()
+        self._reading_threads = []  # they were about to turn back before the barrier, and are not here
+        self._barred = self._closed
         self._database.renew()
         return True
 
@@ -220,7 +234,7 @@ class Connections:
         Returns:
             The file's device and inode, and the inherited connections, to be kept and never closed.
         """
-        self._abandoned = True
+        self._abandoned = self._barred = True
         self._new_locks()
         inherited: list[Connection | Cursor] = [*self._readers]
         inherited += [] if self._writer is None else [self._writer]
@@ -261,11 +275,16 @@ class Connections:
 
     def _release(self) -> None:
         self._database.release()
-        while self._readers:
-            self._readers.pop().connection.close()
+        self._close_readers()
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+    def _close_readers(self) -> None:
+        """Close those that are not lent; others may take some away meanwhile."""
+        with suppress(IndexError):
+            while True:
+                self._readers.pop().connection.close()
 
 
 def _set_event() -> threading.Event:

@@ -13,10 +13,11 @@ from operator import attrgetter, itemgetter
 from typing import Any, Literal, NamedTuple
 
 from .codec import CODES, ENTRY_DELETED, SELECT_RECORDED, decode, is_todays_write
-from .driver import Connection, Cursor
+from .driver import Connection
 from .entry import Content, Entry
 from .errors import Corrupt
-from .events import EntryDeleted, EntryRestored, EntryWritten
+from .events import EntryRestored, EntryWritten
+from .reading import Readable
 from .runs import NEWEST_REVISION, Lineage, is_stand_in, name_id
 from .schema import CHANGES, TURN_MARKS, shown_name
 from .text import read_text, stored_text
@@ -38,9 +39,6 @@ __all__ = [
 ]
 
 
-_KINDS = {CODES[EntryWritten], CODES[EntryDeleted], CODES[EntryRestored]}
-
-
 class Present(NamedTuple):
     """A living entry (see `Entry`) with its text; `metadata` is JSON text."""
 
@@ -60,8 +58,14 @@ _CREATED_AT = """
 case when e.birth is null or e.created_at is not null
     then coalesce(e.created_at, e.recorded_at) else coalesce(b.created_at, b.recorded_at) end
 """
+# The version: 0 for a key that was deleted, the negative for a change of no type that is known. One column
+# for both, and rows in the order of `Present`: a column takes Python as long as a seek takes SQLite.
+_VERSION = f"""
+case when e.type in ({CODES[EntryWritten]}, {CODES[EntryRestored]}) then e.position
+    when e.type = {ENTRY_DELETED} then 0 else -e.position end
+"""
 _STATE = f"""
-e.type, {shown_name("names")}, e.position, coalesce(e.content, e.revision), coalesce(e.birth, e.revision),
+{shown_name("names")}, {_VERSION}, coalesce(e.content, e.revision), coalesce(e.birth, e.revision),
     {_CREATED_AT}, e.expires_at_turn
 """
 # Only what needs no decoding; where it is NULL, `content_at` reads the event.
@@ -137,11 +141,13 @@ cross join names on names.id = changes.key
 _ENTRIES = f"{_EVERY_KEY} select {_STATE} {_OF_CHANGES} {_BORN}"
 _PRESENT = f"{_EVERY_KEY} select {_STATE}, {_TEXT} {_OF_CHANGES} {_BORN}"
 _PRESENT_OF = f"{_GIVEN_KEYS} select {_STATE}, {_TEXT} {_OF_CHANGES} {_BORN}"
-# Sorted here, since that lets SQLite find all rows before the first of them becomes Python's.
+# An expired entry has version 0 too. Sorted here, since that lets SQLite find all rows before the first of
+# them becomes Python's.
 _VERSIONS = f"""
 {_EVERY_KEY}
-select e.type, {shown_name("names")}, e.position, e.expires_at_turn, coalesce(e.birth, e.revision)
-{_OF_CHANGES} order by 5
+select {shown_name("names")}, case when e.expires_at_turn <= :turn then 0 else {_VERSION} end,
+    coalesce(e.birth, e.revision)
+{_OF_CHANGES} order by 3
 """
 POINTERS = f"""
 {_EVERY_KEY}
@@ -172,7 +178,7 @@ def entry_of(db: Connection, lineage: Lineage, key_id: int, revision: int) -> En
     for segment in lineage.upto(revision):
         row = db.execute(_NEWEST_CHANGE, (segment.run, key_id, segment.upto)).fetchone()
         if row is not None:
-            return None if row[0] == ENTRY_DELETED else _entry(db, lineage, row)
+            return None if row[1] == 0 else _entry(db, lineage, row)
     return None
 
 
@@ -193,7 +199,7 @@ def present_of(db: Connection, lineage: Lineage, key: str, revision: int) -> Pre
     for segment in lineage.upto(revision):
         row = db.execute(_NEWEST_OF, (segment.run, segment.upto, name, family)).fetchone()
         if row is not None:
-            return None if row[0] == ENTRY_DELETED else _present(db, lineage, row)
+            return None if row[1] == 0 else _present(db, lineage, row)
     return None
 
 
@@ -205,18 +211,13 @@ def present_at(
         rows = _newest_rows(db, _PRESENT, lineage, revision)
     else:
         rows = _newest_rows(db, _PRESENT_OF, lineage, revision, keys=json.dumps(list(keys)))
-    found = [
-        build(Present, row[1:])
-        if type(row[1]) is type(row[7]) is str and row[5] is not None
-        else _present(db, lineage, row)
-        for row in rows
-    ]
+    found = [build(Present, row) if _is_whole(row) else _present(db, lineage, row) for row in rows]
     found.sort(key=attrgetter("birth"))
     return found
 
 
 def present_in_turn(
-    cursor: Cursor, lineage: Lineage, turn: int, key: str
+    log: Readable, lineage: Lineage, turn: int, key: str
 ) -> tuple[Literal[True], Present | None] | tuple[Literal[False], None]:
     """What `key` held at the end of the latest visit to `turn`, by one query: whether it tells, and what.
 
@@ -226,30 +227,28 @@ def present_in_turn(
     if is_stand_in(key):
         return False, None
     run, after, _ = lineage.segments[0]
-    family = lineage.run.family
-    rows = cursor.execute(_NEWEST_IN_TURN, (run, turn, after, stored_text(key), family)).fetchall()
+    rows = log.ask(_NEWEST_IN_TURN, (run, turn, after, stored_text(key), lineage.run.family))
     if not rows:
         return False, None
     row = rows[0]
-    if row[0] is None and len(lineage.segments) > 1:
+    if row[1] is None and len(lineage.segments) > 1:
         return False, None
-    living = row[0] is not None and row[0] != ENTRY_DELETED
-    return True, _present(cursor.connection, lineage, row) if living else None
+    if not row[1]:
+        return True, None
+    if _is_whole(row):
+        return True, build(Present, row)
+    with log.reading() as db:
+        return True, _present(db, lineage, row)
 
 
 def versions_at(db: Connection, lineage: Lineage, revision: int, turn: int) -> dict[str, int]:
     """Key and version of `entries_at`, in its order, but for those that had expired at `turn`."""
-    rows = _newest_rows(db, _VERSIONS, lineage, revision)
-    for kind, _, position, *_ in rows:
-        if kind not in _KINDS:
-            _check_kind(position, kind)
+    rows = _newest_rows(db, _VERSIONS, lineage, revision, turn=turn)
     if len(lineage.segments) > 1:
-        rows.sort(key=itemgetter(4))
-    return {
-        name if type(name) is str else read_text(name): position
-        for _, name, position, expires_at_turn, _ in rows
-        if expires_at_turn is None or turn < expires_at_turn
-    }
+        rows.sort(key=itemgetter(2))
+    versions = {name if type(name) is str else read_text(name): version for name, version, _ in rows}
+    _check_version(min(versions.values(), default=0))
+    return versions
 
 
 def newest_changes(db: Connection, lineage: Lineage, revision: int) -> dict[int, int]:
@@ -288,7 +287,7 @@ def event_position(db: Connection, lineage: Lineage, revision: int) -> int:
 
 
 def _newest_rows(
-    db: Connection, query: str, lineage: Lineage, revision: int, **more: str
+    db: Connection, query: str, lineage: Lineage, revision: int, **more: str | int
 ) -> list[tuple[Any, ...]]:
     """For each key that lives right after `revision` the row of its newest change."""
     living: list[tuple[Any, ...]] = []
@@ -296,22 +295,27 @@ def _newest_rows(
     segments = lineage.upto(revision)
     for segment in segments:
         rows = db.execute(query, {"run": segment.run, "revision": segment.upto, **more}).fetchall()
-        living += [row for row in rows if row[0] != ENTRY_DELETED and row[1] not in seen]
+        living += [row for row in rows if row[1] != 0 and row[0] not in seen]
         if segment is not segments[-1]:
-            seen.update(row[1] for row in rows)
+            seen.update(row[0] for row in rows)
     return living
 
 
+def _is_whole(row: tuple[Any, ...]) -> bool:
+    """Whether a row of `_STATE` and `_TEXT` has the members of a `Present` as they are."""
+    return type(row[0]) is type(row[6]) is str and row[4] is not None
+
+
 def _present(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Present:
-    entry, value, metadata = _entry(db, lineage, row), row[7], row[8]
+    entry, value, metadata = _entry(db, lineage, row), row[6], row[7]
     if value is None:
         value, metadata, _ = content_at(db, lineage, entry.content)
     return build(Present, (*entry, value if type(value) is str else read_text(value), metadata))
 
 
 def _entry(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Entry:
-    kind, name, position, content, birth, created_at, expires_at_turn = row[:7]
-    _check_kind(position, kind)
+    name, version, content, birth, created_at, expires_at_turn = row[:6]
+    _check_version(version)
     key = name if type(name) is str else read_text(name)
     if created_at is None:
         born = _row(db, _BIRTH, lineage, birth)
@@ -320,12 +324,12 @@ def _entry(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Entry:
                 f"run {lineage.run.name!r}: key {key!r} began at revision {birth}, which is missing"
             )
         created_at = born[0]
-    return build(Entry, (key, position, content, birth, created_at, expires_at_turn))
+    return build(Entry, (key, version, content, birth, created_at, expires_at_turn))
 
 
-def _check_kind(position: int, kind: int) -> None:
-    if kind not in _KINDS:
-        raise Corrupt(f"the event at position {position} cannot be read: event type {kind} is unknown")
+def _check_version(version: int) -> None:
+    if version < 0:
+        raise Corrupt(f"the event at position {-version} cannot be read: its type is unknown")
 
 
 def _row(db: Connection, query: str, lineage: Lineage, revision: int) -> Any:

@@ -41,12 +41,15 @@ select count(*) from (
 )
 """  # noqa: S608 - constants only
 _NAMELESS = "select id, family, commitment from names where text is null order by id"
-_EXTENT = "select count(*), min(position), max(position) from events"
+# Each by itself is found without a look at every event.
+_EXTENT = """
+select (select count(*) from events), (select min(position) from events), (select max(position) from events)
+"""
 _FIRST_GAP = """
 select position + 1 from events e
 where not exists (select 1 from events where position = e.position + 1) order by position limit 1
 """
-_STRAY = "select position from events where run not in (select id from runs) order by position limit 1"
+_STRAY = "select min(position) from events indexed by events_revision where run not in (select id from runs)"
 _WRONG_RUNS = {
     "has a uid that is not 32 lower-case hex digits": """
         select id from runs where length(cast(uid as blob)) <> 32 or uid glob '*[^0-9a-f]*'
@@ -125,16 +128,21 @@ def check_log(db: Connection, progress: Callable[[int], None] | None = None) -> 
         yield problem
     if found:
         return  # what names and runs do not say reliably, their events cannot be held against
-    for problem in _check_events(db, progress):
-        found = True
-        yield problem
+    parted = False
+    for problem, has_parted in _check_events(db, progress):
+        parted |= has_parted
+        if problem is not None:
+            found = True
+            yield problem
     if not found:
-        for position, what in misplaced(db):
+        for position, what in misplaced(db, parted=parted):
             yield Problem(what, position)
 
 
-def _check_events(db: Connection, progress: Callable[[int], None] | None) -> Iterator[Problem]:
-    """The first problem of each run's own events."""
+def _check_events(
+    db: Connection, progress: Callable[[int], None] | None
+) -> Iterator[tuple[Problem | None, bool]]:
+    """For each run the first problem of its own events, and whether one of its batches is parted."""
     checked = 0
 
     def count(more: int) -> None:
@@ -144,9 +152,7 @@ def _check_events(db: Connection, progress: Callable[[int], None] | None) -> Ite
             progress(checked)
 
     for (ident,) in db.execute("select id from runs order by id").fetchall():
-        problem = check_run(db, ident, count)
-        if problem is not None:
-            yield problem
+        yield _check_run(db, ident, count)
 
 
 def check_run(db: Connection, ident: int, progress: Callable[[int], None] | None = None) -> Problem | None:
@@ -157,18 +163,25 @@ def check_run(db: Connection, ident: int, progress: Callable[[int], None] | None
         ident: a run whose row, names and ancestors are in order.
         progress: called now and then with how many more events have been checked.
     """
+    return _check_run(db, ident, progress)[0]
+
+
+def _check_run(
+    db: Connection, ident: int, progress: Callable[[int], None] | None
+) -> tuple[Problem | None, bool]:
+    """`check_run`, and whether a batch of the run does not lie in one piece."""
     try:
         past = lineage(db, run_at(db, ident))
         check = RunCheck(db, past)
     except Corrupt as error:
-        return Problem(str(error))
+        return Problem(str(error)), False
     try:
         for more in check.pages():
             if progress is not None:
                 progress(more)
     except WrongEvent as wrong:
-        return Problem(wrong.what, wrong.position, past.run.name)
-    return None
+        return Problem(wrong.what, wrong.position, past.run.name), check.parted
+    return None, check.parted
 
 
 def count_erased(db: Connection) -> int:
@@ -250,6 +263,6 @@ def _check_positions(db: Connection) -> Iterator[Problem]:
     if count and (first != 1 or last != count):
         missing = 1 if first != 1 else db.execute(_FIRST_GAP).fetchone()[0]
         yield Problem("there is no event here, though there are later ones", position=missing)
-    stray = db.execute(_STRAY).fetchone()
+    (stray,) = db.execute(_STRAY).fetchone()
     if stray is not None:
-        yield Problem("the event belongs to no run", position=stray[0])
+        yield Problem("the event belongs to no run", position=stray)

@@ -15,7 +15,7 @@ from .batch import Actor
 from .commands import Command, check_name, check_turn, exact_str
 from .connections import Connections, Reading
 from .database import Database, Durability
-from .driver import Connection, Cursor
+from .driver import Connection
 from .errors import NotFound
 from .events import Event, Recorded
 from .group import GroupCommit
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["EventLog", "RunInfo"]
 
 T = TypeVar("T")
-Argument = TypeVar("Argument")
 
 _NOBODY = Actor()
 
@@ -323,16 +322,14 @@ class EventLog:
         """
         return self._connections.reading()
 
-    def consult(self, action: Callable[[Cursor, Argument], T], argument: Argument) -> T:
-        """`action(cursor, argument)` with a cursor for reading: `reading`, for what must be quick.
-
-        The cursor is used again afterwards, so whatever the action asks for it must read to the end.
+    def ask(self, query: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        """All rows of one query: `reading`, for what must be quick.
 
         Raises:
             Closed: the log was closed.
             Busy, StorageError, Corrupt: what SQLite reports, in our terms.
         """
-        return self._connections.read(action, argument)
+        return self._connections.ask(query, parameters)
 
     def transact(self, action: Callable[[Connection], T]) -> T:
         """Carry out `action` in a write transaction of this log; all or nothing, `BaseException` included.

@@ -25,13 +25,14 @@ order by e.position limit 1
 _FIRST = "select position from events where run = ? order by revision limit 1"
 
 
-def misplaced(db: Connection) -> Iterator[tuple[int, str]]:
+def misplaced(db: Connection, *, parted: bool) -> Iterator[tuple[int, str]]:
     """Position and fault of events that cannot stand where they do: of each rule the first that breaks it.
 
     Args:
-        db: a connection to a file whose runs each have an event.
+        db: a connection to a file whose runs each have an event, and are in order each by itself.
+        parted: whether any batch does not lie in one piece, as the check of the runs has found.
     """
-    torn = db.execute(_TORN_BATCH).fetchone()
+    torn = db.execute(_TORN_BATCH).fetchone() if parted else None
     if torn is not None:
         position, batch = torn
         yield position, f"offset {batch} of its batch does not stand right behind the event before it"

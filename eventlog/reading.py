@@ -35,6 +35,10 @@ class Readable(Protocol):
         """A connection until the block ends."""
         ...
 
+    def ask(self, query: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        """All rows of one query, in less time."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Filter:

@@ -1,7 +1,7 @@
 """Checking one run's own events against docs/format.md: columns, chain, turns, lives, references.
 
-Most events of a log are entries written, and there may be millions, so one loop sees every event, and what
-only few of them have is looked at apart.
+Most events of a log are entries written, and there may be millions. Those about which there is nothing
+unusual pass in one loop (`RunCheck.pass_usual`); all others, and whatever is wrong, `_check` judges.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import json
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
+from operator import itemgetter
 from typing import Any, cast
 
 from .chain import SALT_SIZE, content_commitment, event_hash, framed_commitment, written_hash
@@ -36,6 +38,7 @@ _KEPT_METADATA = 10_000
 _KEPT_NAMES = 20_000
 
 _WRITTEN, _DELETED, _PUT_BACK = 1, 2, 3
+_WRITTEN_PAYLOAD = PAYLOAD_VERSIONS[_WRITTEN]
 _FORKED, _ADVANCED, _TURN_SET, _RESTORED = 10, 11, 12, 13
 _REFUSED, _UNCHANGED, _REDACTED = 20, 21, 22
 _OPTIONAL = (
@@ -71,6 +74,7 @@ select revision, position, batch, turn, type, payload, key, agent, activity, val
     content, expires_at_turn, birth, created_at, detail, recorded_at, idempotency_key, hash
 from events where run = ? and revision > ? order by revision limit {_PAGE}
 """  # noqa: S608 - constants only
+_KEY, _AGENT, _ACTIVITY = itemgetter(6), itemgetter(7), itemgetter(8)  # of a row
 _COMMITMENTS = """
 select id, commitment from names where id in (select value from json_each(?)) and family = ?
 """
@@ -107,16 +111,22 @@ class RunCheck:
 
     Raises:
         Corrupt: rows that the run begins from are missing.
+
+    Attributes:
+        parted: whether a batch checked so far does not lie in one piece in the file.
     """
 
     def __init__(self, db: Connection, past: Lineage) -> None:
+        self.parted = False
         self._db = db
         self._past = past
         self._run = past.run
         self._metadata: set[str] = set()  # those that were found right; most repeat
         self._names: dict[int | None, bytes] = {None: framed_commitment(None)}  # as fields of the frame
         self._erased = erased_contents(db, self._run.id)
-        self._lives: dict[int, int | None] = {}  # birth of each key's life; None for a key that is deleted
+        self._lives: dict[
+            int | None, int | None
+        ] = {}  # birth of each key's life; None for a key that is deleted
         self._hash = genesis(db, self._run.id)
         self._revision: int = self._run.fork_revision
         self._batch: int = -1
@@ -136,8 +146,10 @@ class RunCheck:
         while True:
             rows, readable = self._rows()
             self._learn_names(rows)
-            for row in rows:
-                self._check(row)
+            checked = 0
+            while checked < len(rows):
+                self._check(rows[checked])
+                checked = self.pass_usual(rows, checked + 1)
             if not readable:
                 self._stop("holds text that is not UTF-8")
             yield len(rows)
@@ -145,6 +157,57 @@ class RunCheck:
                 break
         if self._revision == self._run.fork_revision:
             raise WrongEvent(None, "the run has no events")
+
+    def pass_usual(self, rows: list[_Row], first: int) -> int:
+        """Check `rows` from `first` on as long as there is nothing unusual about them; where it stopped.
+
+        What passes, `_check` would let pass; whatever is not as most events are stops here, right or wrong.
+        It is not to be the first event of a run.
+        """
+        known, seen, lives, erased = self._names, self._metadata, self._lives, self._erased
+        previous, newest, place, offset, now = (
+            self._hash, self._revision, self._position, self._batch, self._turn
+        )  # fmt: skip
+        for row in islice(rows, first, None):
+            (
+                revision, position, batch, turn, kind, payload, key, agent, activity, value, encoding,
+                metadata, salt, content, expiry, birth, created_at, detail, at, idempotency, hash_,
+            ) = row  # fmt: skip
+            if not (
+                revision == newest + 1
+                and position > place
+                and (batch == 0 or (batch == offset + 1 and position == place + 1))
+                and turn == now
+                and kind == _WRITTEN
+                and payload == _WRITTEN_PAYLOAD
+                and key is not None
+                and key in known
+                and agent in known
+                and activity in known
+                and type(value) is str
+                and encoding == 0
+                and (metadata is None or metadata in seen or self._is_metadata(metadata))
+                and type(salt) is bytes
+                and len(salt) == SALT_SIZE
+                and content is expiry is created_at is detail is idempotency is None
+                and (birth is None or lives.get(key) == birth)
+                and FIRST_MS <= at <= LAST_MS
+                and revision not in erased
+            ):
+                break
+            committed = content_commitment(salt, value, metadata)
+            whose, who, what_for = known[key], known[agent], known[activity]
+            computed = written_hash(
+                previous, revision, batch, turn, whose, who, what_for, committed, birth, at
+            )
+            if computed != hash_:
+                break
+            if birth is None:
+                lives[key] = revision
+            previous, newest, place, offset = hash_, revision, position, batch
+        passed = newest - self._revision
+        self._hash, self._revision, self._position, self._batch = previous, newest, place, offset
+        return first + passed
 
     def _fork_point(self) -> tuple[int, int]:
         """Position and turn of the event that the run goes on from."""
@@ -171,7 +234,7 @@ class RunCheck:
 
     def _learn_names(self, rows: list[_Row]) -> None:
         """Look up the commitments of the names that a page has."""
-        wanted = {row[6] for row in rows} | {row[7] for row in rows} | {row[8] for row in rows}
+        wanted = {*map(_KEY, rows), *map(_AGENT, rows), *map(_ACTIVITY, rows)}
         if not wanted <= self._names.keys():
             if len(self._names) > _KEPT_NAMES:
                 self._names = {None: self._names[None]}
@@ -225,8 +288,8 @@ class RunCheck:
             raise WrongEvent(position, f"the salt has {len(salt)} bytes instead of {SALT_SIZE}")
         if type(value) is not str and value is not None and not is_text(value):
             raise WrongEvent(position, "the value is not stored as text")
-        if metadata is not None and metadata not in self._metadata:
-            self._check_metadata(position, metadata)
+        if metadata is not None and metadata not in self._metadata and not self._is_metadata(metadata):
+            raise WrongEvent(position, "the metadata is no JSON object")
         if not FIRST_MS <= at <= LAST_MS:
             raise WrongEvent(position, "was recorded at a time that is no date")
         if expiry is not None and not 0 <= expiry <= MAX_TURN:
@@ -243,6 +306,8 @@ class RunCheck:
             raise WrongEvent(position, f"stands before revision {self._revision}, which precedes it")
         if batch != 0 and batch != self._batch + 1:
             raise WrongEvent(position, f"offset {batch} in its batch does not follow {self._batch}")
+        if batch != 0 and position != self._position + 1:
+            self.parted = True
         if turn != self._turn or kind == _ADVANCED:
             self._check_turn(position, kind, turn)
         if detail is not None or revision == self._run.fork_revision + 1:
@@ -260,11 +325,6 @@ class RunCheck:
         salt, content, expiry, birth, created_at, detail, at, idempotency, _ = row[12:]
         names = self._names
         committed = self._erased.get(revision) if salt is None else content_commitment(salt, value, metadata)
-        plain = content is expiry is created_at is detail is None and encoding == 0
-        usual = plain and kind == _WRITTEN and payload == PAYLOAD_VERSIONS[_WRITTEN]
-        if usual and committed is not None:
-            who = (names[key], names[agent], names[activity])
-            return written_hash(self._hash, revision, batch, turn, *who, committed, birth, at)
         return event_hash(
             self._hash,
             revision,
@@ -304,12 +364,14 @@ class RunCheck:
             elif sign == "-" and value is not None:
                 raise WrongEvent(position, f"has a {column}, which an event of type {kind} cannot have")
 
-    def _check_metadata(self, position: int, metadata: str) -> None:
+    def _is_metadata(self, metadata: str) -> bool:
+        """Whether it is a JSON object; remembered, since most repeat."""
         if _read_object(metadata) is None:
-            raise WrongEvent(position, "the metadata is no JSON object")
+            return False
         if len(self._metadata) >= _KEPT_METADATA:
             self._metadata.clear()
         self._metadata.add(metadata)
+        return True
 
     def _check_turn(self, position: int, kind: int, turn: int) -> None:
         """A turn that is another than the one before."""
@@ -391,7 +453,7 @@ class RunCheck:
         elif kind == _REDACTED:
             right &= _is_redaction(members, self._run.fork_revision, revision)
             # A name is its whole family's; that it was erased must be known wherever the family is.
-            right &= self._run.parent is None or not members["names"]
+            right = right and (self._run.parent is None or not members["names"])
         else:
             right &= _is_mark(members)
         if not right:

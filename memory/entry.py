@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from types import MemberDescriptorType
 from typing import Any, cast
 
 from ..eventlog.events import moment
@@ -36,32 +35,32 @@ class MemoryEntry:
 
 
 _moment = lru_cache(maxsize=4096)(moment)  # entries are read again and again, and many were made together
-# A frozen dataclass sets its members by a detour, which takes longer than all the rest.
+
+
+class _Draft:
+    """An entry before it is frozen; it has the members of one, in the same places.
+
+    A frozen dataclass sets its members by a detour, which takes longer than all the rest.
+    """
+
+    __slots__ = ("created_at", "expires_at_turn", "key", "metadata", "value", "version")
+
+
 _new = object.__new__
-_members = (
-    MemoryEntry.key,
-    MemoryEntry.value,
-    MemoryEntry.metadata,
-    MemoryEntry.created_at,
-    MemoryEntry.expires_at_turn,
-    MemoryEntry.version,
-)
-_set_key, _set_value, _set_metadata, _set_created_at, _set_expires_at_turn, _set_version = (
-    cast("MemberDescriptorType", member).__set__ for member in _members
-)
 
 
 def entry_of(
     key: str, value: str, metadata: str | None, created_at: int, expires_at_turn: int | None, version: int
 ) -> MemoryEntry:
     """The entry that a log holds; `metadata` is the JSON text it stores, `created_at` is in milliseconds."""
-    entry = _new(MemoryEntry)
-    _set_key(entry, key)
-    _set_value(entry, value)
-    _set_metadata(entry, None if metadata is None else read_metadata(metadata))
-    _set_created_at(entry, _moment(created_at))
-    _set_expires_at_turn(entry, expires_at_turn)
-    _set_version(entry, version)
+    entry: Any = _new(_Draft)
+    entry.key = key
+    entry.value = value
+    entry.metadata = None if metadata is None else read_metadata(metadata)
+    entry.created_at = _moment(created_at)
+    entry.expires_at_turn = expires_at_turn
+    entry.version = version
+    entry.__class__ = MemoryEntry
     return entry
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..eventlog import EventLog
 from ..eventlog.commands import exact_str
-from ..eventlog.driver import Connection, Cursor
+from ..eventlog.driver import Connection
 from ..eventlog.runs import Run, find_run
 from ..projections import EntriesProjection, Stored, read_birth, read_entries, read_entry
 from ..projections.entries import PAGE
@@ -42,8 +42,14 @@ class LiveEntries:
 
     def get(self, key: str) -> MemoryEntry | None:
         """The entry of `key`."""
-        stored = self.log.consult(self._stored, exact_str("key", key))
-        return None if stored is None else _entry(stored)
+        if type(key) is not str:
+            key = exact_str("key", key)
+        run = self._found
+        if run is None:
+            with self.log.reading() as db:
+                run = self._find(db)
+        held = None if run is None else read_entry(self.log, run, key)
+        return None if held is None else entry_of(key, *held)
 
     def list(self) -> list[MemoryEntry]:
         """Every entry."""
@@ -83,10 +89,6 @@ class LiveEntries:
                 return
             born = page[-1].birth
             left = None if left is None else left - len(found)
-
-    def _stored(self, cursor: Cursor, key: str) -> Stored | None:
-        run = self._found or self._find(cursor.connection)
-        return None if run is None else read_entry(cursor, run, key)
 
     def _find(self, db: Connection) -> Run | None:
         if self._found is None:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from ..eventlog import Corrupt, Entry, EntryWritten, RunForked, Step
+from ..eventlog import Corrupt, Entry, EntryWritten, RunForked, Step, StorageError
 from ..eventlog.codec import REDACTED, REDACTED_METADATA, SELECT_RECORDED, decode, is_todays_write
-from ..eventlog.driver import Connection, Cursor, driver
+from ..eventlog.driver import Connection, driver
 from ..eventlog.history import (
     POINTERS,
     Present,
@@ -23,6 +23,7 @@ from ..eventlog.history import (
     present_at,
     present_of,
 )
+from ..eventlog.reading import Readable
 from ..eventlog.runs import NEWEST_REVISION, Lineage, Run, is_stand_in, lineage, name_id, run_at
 from ..eventlog.schema import CHANGES, shown_name
 from ..eventlog.schema_check import Declared, declared
@@ -30,7 +31,16 @@ from ..eventlog.text import read_text, stored_text
 from ..eventlog.tuples import build
 from .fold import fold, fold_runs
 
-__all__ = ["EntriesProjection", "Row", "Stored", "read_birth", "read_entries", "read_entry", "rows_of"]
+__all__ = [
+    "EntriesProjection",
+    "Held",
+    "Row",
+    "Stored",
+    "read_birth",
+    "read_entries",
+    "read_entry",
+    "rows_of",
+]
 
 _TABLE = """
 create table entries (
@@ -108,43 +118,50 @@ where run = ? and revision > ? and revision <= ? and {CHANGES} limit 1
 
 _NAME = "entries"
 _VERSION = 2
-# Whether the table may be read, as part of the query that reads it, so that both are of the same moment.
-_IN_STEP = f"""
-(select version = {_VERSION} and stale_from is null from projections where name = '{_NAME}')
-"""  # noqa: S608 - constants only
+# Whether the table may be read.
+_IS_IN_STEP = f"projections.name = '{_NAME}' and projections.version = {_VERSION} and stale_from is null"
+_IN_STEP = f"exists (select 1 from projections where {_IS_IN_STEP})"  # noqa: S608 - constants only
 _STATE = f"""
 select {_IN_STEP}, (
     select count(*) from sqlite_schema where name in ('entries', 'entries_order', 'current_entries')
 )
 """  # noqa: S608 - constants only
 _STRICT = "select 1 from pragma_table_list where schema = 'main' and name = 'entries' and strict"
-_COLUMNS = f"""
-entries.version, entries.birth, entries.created_at, entries.expires_at_turn,
-    case when {is_todays_write("events")} then events.value end, events.metadata, entries.content
+# Instead of a text that has to be decoded, the position of its event.
+_TEXT_OR_EVENT = f"""
+case when typeof(events.value) = 'text' and {is_todays_write("events")} then events.value
+    else entries.content end
 """
-# One row in any case.
+# The members of `Held`: a column takes as long as a third of the search for the row.
+_COLUMNS = f"""
+{_TEXT_OR_EVENT}, events.metadata, entries.created_at, entries.expires_at_turn, entries.version
+"""
+# Each asks in the same breath whether the table may be read, so that both are of one moment. If it may not,
+# there is no row; else `_ONE` and `_BIRTH` give one in any case, `_ENDED` if nothing follows.
 _ONE = f"""
-select {_IN_STEP}, {_COLUMNS}
-from (select 1)
+select {_COLUMNS}
+from projections
 left join names on names.text = ? and names.family = ?
 left join entries on entries.run = ? and entries.key = names.id
 left join events on events.position = entries.content
+where {_IS_IN_STEP}
 """  # noqa: S608 - constants only
 _BIRTH = f"""
-select {_IN_STEP}, entries.birth
-from (select 1)
+select entries.birth
+from projections
 left join names on names.text = ? and names.family = ?
 left join entries on entries.run = ? and entries.key = names.id
+where {_IS_IN_STEP}
 """  # noqa: S608 - constants only
 _PAGE = f"""
-select {_IN_STEP}, {_COLUMNS}, {shown_name("names")}
+select {_COLUMNS}, entries.birth, {shown_name("names")}
 from entries
 join names on names.id = entries.key
 join events on events.position = entries.content
-where entries.run = ? and entries.birth > ? order by entries.birth limit ?
+where {_IN_STEP} and entries.run = ? and entries.birth > ? order by entries.birth limit ?
 """  # noqa: S608 - constants only
 _ENDED = f"""
-select {_IN_STEP} and not exists (select 1 from entries where run = ? and birth > ?)
+select 1 where {_IN_STEP} and not exists (select 1 from entries where run = ? and birth > ?)
 """  # noqa: S608 - constants only
 
 Row = tuple[int | None, ...]
@@ -152,6 +169,16 @@ Row = tuple[int | None, ...]
 
 PAGE = 512
 """Entries read with one query."""
+
+
+class Held(NamedTuple):
+    """What a key holds; see `turnlog.eventlog.Entry`. `metadata` is JSON text."""
+
+    value: str
+    metadata: str | None
+    created_at: int
+    expires_at_turn: int | None
+    version: int
 
 
 class Stored(NamedTuple):
@@ -183,7 +210,7 @@ class EntriesProjection:
 
     def is_in_step(self, db: Connection) -> bool:
         """Whether the file says that the table holds the whole log, as this version of the code fills it."""
-        return bool(db.execute(f"select coalesce({_IN_STEP}, 0)").fetchone()[0])
+        return bool(db.execute(f"select {_IN_STEP}").fetchone()[0])
 
     def is_readable(self, db: Connection) -> bool:
         """Whether there is such a table, with its columns held to their classes."""
@@ -317,17 +344,26 @@ def _overwriting(position: int, expires_at_turn: int | None, run: int, key: int)
     return position, position, _NO_TURN if expires_at_turn is None else expires_at_turn, run, key
 
 
-def read_entry(cursor: Cursor, run: Run, key: str) -> Stored | None:
+def read_entry(log: Readable, run: Run, key: str) -> Held | None:
     """What `key` of `run` holds now, expired or not; None if nothing."""
-    rows = _rows(cursor, _ONE, (stored_text(key), run.family, run.id))
-    if rows is not None and rows[0][1] is None and is_stand_in(key):
-        rows = None
-    if rows is None:
-        db = cursor.connection
+    try:
+        rows = log.ask(_ONE, (stored_text(key), run.family, run.id))
+    except StorageError as error:
+        if not _tells_of_another_table(error.__cause__):
+            raise
+        rows = []
+    if rows and type(rows[0][0]) is str:
+        return build(Held, rows[0])
+    alive = bool(rows) and rows[0][4] is not None
+    if rows and not alive and not is_stand_in(key):
+        return None
+    with log.reading() as db:
+        if alive:
+            return _held(db, run, key, rows[0])
         present = present_of(db, lineage(db, run), key, NEWEST_REVISION)
-        return None if present is None else _looked_up(present)
-    row = rows[0]
-    return None if row[1] is None else _stored(cursor.connection, run, key, row)
+    if present is None:
+        return None
+    return Held(present.value, present.metadata, present.created_at, present.expires_at_turn, present.version)
 
 
 def read_entries(db: Connection, run: Run, after: int, limit: int) -> list[Stored]:
@@ -335,35 +371,35 @@ def read_entries(db: Connection, run: Run, after: int, limit: int) -> list[Store
 
     Where the table is not to be read, all of them in any case, since the history index has no such order.
     """
-    rows: list[tuple[Any, ...]] | None = _rows(db, _PAGE, (run.id, after, limit))
-    if not rows and limit:  # nothing there, or nothing to be read there
-        ended = _rows(db, _ENDED, (run.id, after))
-        rows = None if ended is None else []
-    if rows is None:
-        found = present_at(db, lineage(db, run), NEWEST_REVISION)
-        return [_looked_up(present) for present in found if present.birth > after]
-    return [_stored(db, run, read_text(row[-1]), row[:-1]) for row in rows]
+    rows = _rows(db, _PAGE, (run.id, after, limit))
+    if rows or not limit or _rows(db, _ENDED, (run.id, after)):
+        return [_stored(db, run, row) for row in rows]
+    found = present_at(db, lineage(db, run), NEWEST_REVISION)
+    return [_looked_up(present) for present in found if present.birth > after]
 
 
 def read_birth(db: Connection, run: Run, key: str) -> int | None:
     """The revision at which `key`'s present life began; None if it is not alive."""
-    rows = None if is_stand_in(key) else _rows(db, _BIRTH, (stored_text(key), run.family, run.id))
-    if rows is None:
-        entry = entry_at(db, lineage(db, run), key, NEWEST_REVISION)
-        return None if entry is None else entry.birth
-    return rows[0][1]
+    rows = [] if is_stand_in(key) else _rows(db, _BIRTH, (stored_text(key), run.family, run.id))
+    if rows:
+        return rows[0][0]
+    entry = entry_at(db, lineage(db, run), key, NEWEST_REVISION)
+    return None if entry is None else entry.birth
 
 
-def _rows(db: Connection | Cursor, query: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]] | None:
-    """What `query` finds; None if the table is behind the log, or not as this build makes it."""
+def _rows(db: Connection, query: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """What `query` finds; nothing if the table is not as this build makes it."""
     try:
-        rows: list[tuple[Any, ...]] = db.execute(query, parameters).fetchall()
+        return db.execute(query, parameters).fetchall()
     except driver().OperationalError as error:
-        # A log opened to be read may have no such table, or one with other columns.
-        if getattr(error, "sqlite_errorname", None) != "SQLITE_ERROR":
+        if not _tells_of_another_table(error):
             raise
-        return None
-    return None if rows and not rows[0][0] else rows
+        return []
+
+
+def _tells_of_another_table(error: BaseException | None) -> bool:
+    """Whether it says that a log opened to be read has no such table, or one with other columns."""
+    return getattr(error, "sqlite_errorname", None) == "SQLITE_ERROR"
 
 
 def _looked_up(present: Present) -> Stored:
@@ -372,12 +408,18 @@ def _looked_up(present: Present) -> Stored:
     return build(Stored, (key, version, birth, created_at, expires_at_turn, value, metadata))
 
 
-def _stored(db: Connection, run: Run, key: str, row: tuple[Any, ...]) -> Stored:
-    """The entry of `key` that a row begins with after whether the table is in step: `_COLUMNS`."""
-    _, version, birth, created_at, expires_at_turn, value, metadata, content = row
-    if type(value) is not str:
-        value, metadata = _written(db, run, key, content)
+def _stored(db: Connection, run: Run, row: tuple[Any, ...]) -> Stored:
+    """The entry that a row of `_PAGE` tells."""
+    birth, key = row[5], read_text(row[6])
+    value, metadata, created_at, expires_at_turn, version = _held(db, run, key, row[:5])
     return build(Stored, (key, version, birth, created_at, expires_at_turn, value, metadata))
+
+
+def _held(db: Connection, run: Run, key: str, row: tuple[Any, ...]) -> Held:
+    """What a row of `_COLUMNS` says that `key` holds."""
+    if type(row[0]) is not str:
+        row = (*_written(db, run, key, row[0]), *row[2:])
+    return build(Held, row)
 
 
 def _written(db: Connection, run: Run, key: str, content: int) -> tuple[str, str | None]:

@@ -33,7 +33,7 @@ class State(dict[str, MemoryEntry]):
             for entry in self.values()
             if entry.expires_at_turn is not None and point.turn >= entry.expires_at_turn
         )
-        self.reserved = frozenset(key for key in self if is_reserved(key))
+        self.reserved = frozenset(filter(is_reserved, self))
 
     def visible(self) -> State:
         """Only what agents would have seen: neither expired nor reserved."""

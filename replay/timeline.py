@@ -16,7 +16,7 @@ from ..eventlog import (
     Recorded,
 )
 from ..eventlog.commands import exact_str
-from ..eventlog.driver import Connection, Cursor
+from ..eventlog.driver import Connection
 from ..eventlog.history import (
     Present,
     content_at,
@@ -114,7 +114,9 @@ class Timeline:
         with self._log.reading() as db:
             point = self._point(db, turn, position, at)
             found = versions_at(db, self._lineage, point.revision, point.turn)
-        return {key: version for key, version in found.items() if not is_reserved(key)}
+        for key in list(filter(is_reserved, found)):
+            del found[key]
+        return found
 
     def entry(
         self, key: str, *, turn: int | None = None, position: int | None = None, at: str | None = None
@@ -125,8 +127,11 @@ class Timeline:
         """
         key = exact_str("key", key)
         if position is None and at is None and type(turn) is int and 0 <= turn <= MAX_TURN:
-            found = self._log.consult(self._in_turn, (turn, key))
+            told, found = present_in_turn(self._log, self._lineage, turn, key)
             now = turn
+            if not told:
+                with self._log.reading() as db:
+                    found, _ = self._present(db, key, str(turn))
         else:
             with self._log.reading() as db:
                 found, now = self._present(db, key, self._address(turn, position, at))
@@ -355,11 +360,6 @@ class Timeline:
         if position is not None:
             return f"@{position}"
         return "head" if at is None else at
-
-    def _in_turn(self, cursor: Cursor, asked: tuple[int, str]) -> Present | None:
-        turn, key = asked
-        told, found = present_in_turn(cursor, self._lineage, turn, key)
-        return found if told else self._present(cursor.connection, key, str(turn))[0]
 
     def _present(self, db: Connection, key: str, address: str) -> tuple[Present | None, int]:
         """What `key` held at an address, and the turn there."""

@@ -251,7 +251,7 @@ READERS: dict[str, set[str]] = {
         "as_it_lies",
         "busy_timeout_s",
         "close",
-        "consult",
+        "ask",
         "durability",
         "purge",  # moves what was written; nothing else is read than before
         "flushes_itself",

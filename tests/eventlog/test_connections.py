@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from turnlog.eventlog import Busy, EventLog, NotOurs, OutcomeUnknown, StorageError, Write
+from turnlog.eventlog import Busy, Closed, EventLog, NotOurs, OutcomeUnknown, StorageError, Write
 from turnlog.eventlog.driver import driver
 
 _FULL, _NORMAL = 2, 1
@@ -123,6 +123,38 @@ def test_a_log_that_was_never_closed_leaves_no_file_open(path: Path) -> None:
 
 
 @_FLUSHED_BY_US
+def test_a_log_closed_under_readers_leaves_no_file_open(path: Path) -> None:
+    """Threads that read without a pause are refused from then on; what they had borrowed is closed too."""
+
+    def read_on(log: EventLog) -> None:
+        while True:
+            assert log.ask("select count(*) > 0 from events", ()) == [(1,)]
+
+    for _ in range(20):
+        log = EventLog(path, durability="os")
+        log.execute([Write("k", "v")], run="main")
+        begun = threading.Barrier(4, timeout=30)
+
+        def read(log: EventLog = log, begun: threading.Barrier = begun) -> None:
+            log.ask("select 1", ())
+            begun.wait()
+            with pytest.raises(Closed):
+                read_on(log)
+
+        threads = [threading.Thread(target=read) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        begun.wait()
+        log.close()
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+        descriptors = Path("/proc/self/fd")
+        open_files = [os.path.realpath(descriptors / number.name) for number in descriptors.iterdir()]
+        assert [name for name in open_files if path.name in name] == []
+
+
+@_FLUSHED_BY_US
 def test_a_flush_that_fails_leaves_the_outcome_open_and_ends_writing(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,25 +214,18 @@ def test_secure_delete_counts_from_creation(path: Path) -> None:
 def test_a_read_that_fails_half_way_keeps_nobody_in_the_past(log: EventLog) -> None:
     """The cursor it was reading with is not lent again: the next read sees what was written since."""
 
-    def fail(cursor: Any, _: None) -> None:
-        cursor.execute("select position from events order by position")
-        assert cursor.fetchone() == (1,)
-        raise LookupError("half-way")
-
-    def count(cursor: Any, table: str) -> int:
-        return cursor.execute(f"select count(*) from {table}").fetchall()[0][0]
-
+    log.execute([Write("k", "v")] * 4, run="main")
+    log.execute([Write("k", "no JSON")], run="main")
+    with pytest.raises(StorageError, match="malformed JSON"):
+        log.ask("select case value when 'v' then 1 else json(value) end from events order by position", ())
     log.execute([Write("k", "v")] * 5, run="main")
-    with pytest.raises(LookupError, match="half-way"):
-        log.consult(fail, None)
-    log.execute([Write("k", "v")] * 5, run="main")
-    assert log.consult(count, "events") == 10
+    assert log.ask("select count(*) from events", ()) == [(10,)]
     with log.reading() as db:
         busy, _, _ = db.execute("pragma wal_checkpoint(truncate)").fetchone()
         assert busy == 0
     with pytest.raises(StorageError, match="no such table: missing"):
-        log.consult(count, "missing")
-    assert log.consult(count, "events") == 10
+        log.ask("select count(*) from missing", ())
+    assert log.ask("select count(*) from events", ()) == [(10,)]
 
 
 def test_readers_are_used_again(log: EventLog) -> None:

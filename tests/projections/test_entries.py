@@ -178,16 +178,15 @@ def test_one_entry(log: EventLog) -> None:
     with log.reading() as db:
         run = find_run(db, "main")
         assert run is not None
-        stored = read_entry(db.cursor(), run, "k\0\ud83d")
+        stored = read_entry(log, run, "k\0\ud83d")
         assert stored is not None
-        assert (stored.version, stored.birth, stored.value, stored.metadata, stored.expires_at_turn) == (
+        assert (stored.version, stored.value, stored.metadata, stored.expires_at_turn) == (
             version,
-            1,
             "v\ude00",
             '{"a":1}',
             3,
         )
-        assert read_entry(db.cursor(), run, "k") is None
+        assert read_entry(log, run, "k") is None
         assert read_birth(db, run, "k\0\ud83d") == 1
         assert read_birth(db, run, "k") is None
 
@@ -214,11 +213,11 @@ def test_a_key_of_another_run_is_not_found(log: EventLog) -> None:
         main, side = find_run(db, "main"), find_run(db, "side")
         assert main is not None
         assert side is not None
-        first, second = read_entry(db.cursor(), main, "k"), read_entry(db.cursor(), side, "k")
+        first, second = read_entry(log, main, "k"), read_entry(log, side, "k")
         assert first is not None
         assert second is not None
         assert (first.value, second.value) == ("main", "side")
-        assert read_entry(db.cursor(), main, "only here") is None
+        assert read_entry(log, main, "only here") is None
 
 
 def test_an_entry_without_its_text_is_corrupt(log: EventLog) -> None:
@@ -229,4 +228,4 @@ def test_an_entry_without_its_text_is_corrupt(log: EventLog) -> None:
         run = find_run(db, "main")
         assert run is not None
         with pytest.raises(Corrupt, match="run 'main': key 'k' points to an event without a value"):
-            read_entry(db.cursor(), run, "k")
+            read_entry(log, run, "k")

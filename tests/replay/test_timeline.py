@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from turnlog.eventlog import AdvanceTurn, BadAddress, Closed, EventLog, NotFound, SetTurn, Write
+from turnlog.eventlog import AdvanceTurn, BadAddress, Closed, Corrupt, EventLog, NotFound, SetTurn, Write
 from turnlog.memory import EventSourcedStore, SharedMemory
 from turnlog.replay import Point, State, Timeline, Visit
 
@@ -40,6 +40,29 @@ def test_a_state_is_what_shared_memory_showed_then(
     assert [[*timeline.state(position=position)] for position in range(len(shown))] == shown
     assert shown[4] == ["ada/plan"]
     assert shown[6] == ["ada/plan", "ada/scratch", "bob/draft"]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(lambda timeline: timeline.state(), id="state"),
+        pytest.param(lambda timeline: timeline.versions(), id="versions"),
+        pytest.param(lambda timeline: timeline.entry("b"), id="entry"),
+        pytest.param(lambda timeline: timeline.entry("b", turn=0), id="entry at a turn"),
+        pytest.param(lambda timeline: timeline.blame(), id="blame"),
+        pytest.param(lambda timeline: timeline.diff("@1", "head"), id="diff"),
+    ],
+)
+def test_a_change_of_an_unknown_type_is_not_passed_over(
+    log: EventLog, store: EventSourcedStore, timeline_of: Timelines, look: Callable[[Timeline], object]
+) -> None:
+    """What a later build may have recorded of a key is neither taken for a value nor for a deletion."""
+    for key in ("a", "b", "c"):
+        store.set(key, "v")
+    log.transact(lambda db: db.execute("drop trigger events_no_update"))
+    log.transact(lambda db: db.execute("update events set type = 4 where position = 2"))
+    with pytest.raises(Corrupt, match="position 2 cannot be read"):
+        look(timeline_of())
 
 
 def test_the_whole_state_marks_what_is_hidden(store: EventSourcedStore, timeline_of: Timelines) -> None:
