@@ -162,6 +162,7 @@ version, the position of its content, its birth, when that was, and its expiry."
 
 _CHANGES = f"{_EVERY_KEY} select key, position from changes where position is not null"  # noqa: S608 - constants only
 
+_TYPE = "select type from events where position = ?"
 _BIRTH = "select coalesce(created_at, recorded_at) from events where run = ? and revision = ?"
 _EVENT = f"{SELECT_RECORDED} where e.run = ? and e.revision = ?"
 _POSITION = "select position from events where run = ? and revision = ?"
@@ -247,7 +248,7 @@ def versions_at(db: Connection, lineage: Lineage, revision: int, turn: int) -> d
     if len(lineage.segments) > 1:
         rows.sort(key=itemgetter(2))
     versions = {name if type(name) is str else read_text(name): version for name, version, _ in rows}
-    _check_version(min(versions.values(), default=0))
+    _check_version(db, min(versions.values(), default=0))
     return versions
 
 
@@ -315,7 +316,7 @@ def _present(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Present:
 
 def _entry(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Entry:
     name, version, content, birth, created_at, expires_at_turn = row[:6]
-    _check_version(version)
+    _check_version(db, version)
     key = name if type(name) is str else read_text(name)
     if created_at is None:
         born = _row(db, _BIRTH, lineage, birth)
@@ -327,9 +328,10 @@ def _entry(db: Connection, lineage: Lineage, row: tuple[Any, ...]) -> Entry:
     return build(Entry, (key, version, content, birth, created_at, expires_at_turn))
 
 
-def _check_version(version: int) -> None:
+def _check_version(db: Connection, version: int) -> None:
     if version < 0:
-        raise Corrupt(f"the event at position {-version} cannot be read: its type is unknown")
+        (kind,) = db.execute(_TYPE, (-version,)).fetchone()
+        raise Corrupt(f"the event at position {-version} cannot be read: event type {kind} is unknown")
 
 
 def _row(db: Connection, query: str, lineage: Lineage, revision: int) -> Any:
