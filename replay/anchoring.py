@@ -42,7 +42,8 @@ def anchor(
 ) -> Anchor:
     """Append to the file at `path` what `log` has come to: the newest event of each run, and their order.
 
-    The file is made with mode 0600 if it is missing, and flushed before this returns. Keep it where whoever
+    The file is made with mode 0600 if it is missing, and flushed before this returns. Half a line at its end,
+    which an interrupted call left, is taken away. Keep it where whoever
     can write the log cannot write it; `verify(log, anchor=path)` then notices what no log can tell of itself.
 
     Args:
@@ -85,16 +86,24 @@ def read_anchor(path: str | os.PathLike[str], *, busy_timeout_s: float = 5.0) ->
     """The last line of an anchor file, all its lines having been checked.
 
     Raises:
-        BadAnchor: the file was damaged, or there is no whole line in it.
+        BadAnchor: the file was damaged or cut off, is empty, or holds half a line that an interrupted
+            `anchor` left; the next `anchor` takes that away.
         Busy: somebody else held it for longer than `busy_timeout_s`.
         StorageError: it cannot be read.
     """
     target = Path(path).absolute()
     with _held(target, os.O_RDONLY, fcntl.LOCK_SH, busy_timeout_s) as file:
-        newest = last_anchor(_content(file), str(target)).newest
-    if newest is None:
+        content = _content(file)
+    read = last_anchor(content, str(target))
+    if read.size < len(content) or not read.ended:
+        number = content.count(b"\n") + 1
+        raise BadAnchor(
+            f"{target}, line {number}: the line has no end: an interrupted `turnlog anchor` left it, or the "
+            "file was cut off. The next `turnlog anchor` goes on from the last whole line"
+        )
+    if read.newest is None:
         raise BadAnchor(f"{target} is empty: there is no anchor in it")
-    return newest
+    return read.newest
 
 
 def standing(db: Connection, expected: Anchor) -> Standing:

@@ -99,8 +99,8 @@ def line_of(anchor: Anchor) -> bytes:
 def last_anchor(content: bytes, name: str) -> Read:
     """The last line of an anchor file, once all its lines have been found to follow each other.
 
-    What a killed process left of a line is not one: nobody was told that it is there. It is known by how it
-    begins, as only the line to follow does; a line that lacks nothing but its end counts.
+    What a killed process left of a line is not one, since nobody was told that it is there; it is known by
+    its beginning, which is that of the line to follow. A line that lacks nothing but its end counts.
 
     Args:
         content: the whole file.

@@ -260,27 +260,29 @@ def test_a_damaged_anchor_is_noticed(
 
 @pytest.mark.parametrize("left", [1, 50, 100, 200, -2, -1])
 def test_what_an_interrupted_append_left_is_no_line(path: Path, kept: Path, left: int) -> None:
-    """However much of a line a killed process wrote, the file says what it said; the next replaces it."""
+    """However much of a line a killed process wrote, it is told, and the next anchor takes its place."""
     keep(path, kept)
     before = kept.read_bytes()
     keep(path, kept)
     line = kept.read_bytes()[len(before) :]
     kept.write_bytes(before + line[:left])
     whole = left == -1  # all but the end of the line: it says all that there is to say
-    assert read_anchor(kept).counter == (3 if whole else 2)
-    assert problems(path, kept) == []
+    (problem,) = problems(
+        path, kept
+    )  # before it was repaired, nobody can tell it from a file that was cut off
+    assert "line 3: the line has no end" in problem
     with turnlog.open(path) as log:
         assert anchor(log, kept).counter == (4 if whole else 3)
     assert kept.read_bytes().startswith(before)
-    assert [json.loads(each)["counter"] for each in kept.read_bytes().splitlines()] == [1, 2, 3, 4][
-        : 3 + whole
-    ]
+    counters = [json.loads(each)["counter"] for each in kept.read_bytes().splitlines()]
+    assert counters == [1, 2, 3, 4][: 3 + whole]
+    assert problems(path, kept) == []
 
 
 def test_the_first_line_may_be_interrupted_too(path: Path, kept: Path) -> None:
-    """Half of a first line is no anchor, which is said, and the next one begins the file."""
+    """Half of a first line is no anchor, which is told, and the next one begins the file."""
     kept.write_bytes(kept.read_bytes()[:70])
-    with pytest.raises(BadAnchor, match="no anchor"):
+    with pytest.raises(BadAnchor, match="line 1: the line has no end"):
         read_anchor(kept)
     with turnlog.open(path) as log:
         assert anchor(log, kept).counter == 1
