@@ -24,8 +24,8 @@ Durability = Literal["disk", "os"]
 T = TypeVar("T")
 
 _CAN_FLUSH = sys.platform == "linux"
-_SHORTEST_WAIT_S = 0.0001
-_WAIT_SPREAD_S = 0.0009
+_SHORTEST_WAIT_S = 0.000_05
+_WAIT_SPREAD_S = 0.000_35
 
 # One statement, so that a file being created by somebody else is seen wholly before or wholly after.
 _IDENTITY = """
