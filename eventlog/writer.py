@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
@@ -31,6 +33,9 @@ _MARK_STALE = "update projections set stale_from = ? where name = ?"
 
 _CHECKPOINT_FRAMES = 4_000
 _FRAMES_PER_COMMIT = 4
+_LONG_WAL_FRAMES = 8_000
+_RESTARTS = 20
+_RESTART_WAIT_S = 0.000_5
 
 
 class Request(Protocol):
@@ -216,7 +221,7 @@ class Writer:
             self._frames = 0
             # What was committed stands, whether the WAL can be moved now or the next time.
             with suppress(TurnlogError), self._connections.reading() as db:
-                db.execute("pragma wal_checkpoint(passive)").fetchone()
+                _move(db)
 
     def waited_too_long(self, seconds: float) -> Exception | None:
         """What to tell somebody who has waited that long for the lock; None if it is not too long."""
@@ -285,7 +290,9 @@ class Writer:
         committing = False
         try:
             database.begin(db, patient=patient)
+            known = tail.position
             if tail.refresh(db):
+                self._frames += tail.position - known if known else 0  # what others wrote is in the same WAL
                 self._stale_from = dict(db.execute(_STALE_FROM).fetchall())
             pages = Pages()
             for request in requests:
@@ -352,3 +359,25 @@ class Writer:
             first = steps[0].recorded[0].position
             db.executemany(_MARK_STALE, [(first, name) for name in behind])
             stale_from.update(dict.fromkeys(behind, first))
+
+
+def _move(db: Connection) -> None:
+    """Move the WAL into the file; and have it begun anew if it has grown long.
+
+    It begins anew by itself when all of it has been moved before the next commit. Several processes that
+    never pause leave no such moment, so that it would grow without an end, and with it the time to find a
+    page. Then what little is left is moved while the lock is held, if that can be had within some tries.
+    """
+    _, frames, _ = db.execute("pragma wal_checkpoint(passive)").fetchone()
+    if frames <= _LONG_WAL_FRAMES:
+        return
+    (timeout,) = db.execute("pragma busy_timeout").fetchone()
+    db.execute("pragma busy_timeout = 0")
+    try:
+        for _ in range(_RESTARTS):
+            busy, _, _ = db.execute("pragma wal_checkpoint(restart)").fetchone()
+            if not busy:
+                break
+            time.sleep(_RESTART_WAIT_S * random.random())  # noqa: S311 - spreads retries
+    finally:
+        db.execute(f"pragma busy_timeout = {timeout}")
