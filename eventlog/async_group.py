@@ -71,6 +71,11 @@ class Steps(Protocol):
         """Whether the WAL has grown so far that it is to be moved."""
         ...
 
+    @property
+    def checkpoint_is_late(self) -> bool:
+        """Whether the WAL has grown so far while it is moved that writers are to wait for that."""
+        ...
+
     def waited_too_long(self, seconds: float) -> Exception | None:
         """What to tell somebody who has waited that long for the lock; None if it is not too long."""
         ...
@@ -161,6 +166,9 @@ class AsyncGroupCommit:
 
     def _step(self) -> None:
         """Decide and commit for those at the head of the line."""
+        if self._log.checkpoint_is_late:
+            self._loop.call_later(_RETRY_S, self._step)
+            return
         self._step_is_due = False
         group = self._take()
         if not group:

@@ -40,7 +40,7 @@ from .events import (
 )
 from .evolve import evolve
 from .once import Once, earlier, fingerprint, in_part
-from .pages import INSERT_EVENT, INSERT_WRITTEN, NO_NUMBER, Pages, Rows
+from .pages import INSERT_EVENT, INSERT_WRITTEN, LONG, NO_NUMBER, Pages, Rows
 from .projection import Step
 from .runs import NEWEST_REVISION, Lineage, Run, Segment, hash_at
 from .sources import Sources
@@ -107,6 +107,7 @@ class Batch:
         "_first",
         "_hash",
         "_last_name",
+        "_long",
         "_names",
         "_new_names",
         "_new_run",
@@ -128,6 +129,7 @@ class Batch:
         self._sources = sources
         self._now = sources.clock()
         self._last_name = tail.last_name
+        self._long = 0  # bytes, about, in long values
         self._names: dict[str, Name] = {}
         self._new_names: list[tuple[Any, ...]] = []
         self._new_run: tuple[Any, ...] | None = None
@@ -255,6 +257,8 @@ class Batch:
         kind, name, value, metadata, salt, content, expires_at_turn, birth, created_at, detail, turn = encode(
             event, salt
         )
+        if value is not None:
+            self._long += len(value)
         if mark is not None:
             salt, detail = self._marked(mark, salt, detail)
         if kind == _RESTORED:
@@ -356,6 +360,7 @@ class Batch:
         end.pending += recorded
         pages.ends[self._run.name] = end
         pages.count += len(recorded)
+        pages.long += self._long
         pages.steps.append(build(Step, (end.lineage, recorded, self._changed)))
 
     # -- inside
@@ -373,6 +378,8 @@ class Batch:
         by, activity = actor
         salt = self._sources.salt()
         stored = value if value.isascii() else stored_text(value)
+        if len(stored) > LONG:
+            self._long += len(stored)
         key_id, key_frame = names.get(key) or self._name(key)
         agent_id, agent_frame = _ABSENT if by is None else names.get(by) or self._name(by)
         during_id, during_frame = _ABSENT if activity is None else names.get(activity) or self._name(activity)

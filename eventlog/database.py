@@ -28,8 +28,8 @@ CHECKPOINT_FRAMES = 4_000
 that many commits change, those of the indexes, are then moved once instead of four times."""
 
 _CAN_FLUSH = sys.platform == "linux"
-_SHORTEST_WAIT_S = 0.0001
-_WAIT_SPREAD_S = 0.0009
+_SHORTEST_WAIT_S = 0.000_05
+_WAIT_SPREAD_S = 0.000_35
 
 # One statement, so that a file being created by somebody else is seen wholly before or wholly after.
 _IDENTITY = """

@@ -10,7 +10,16 @@ from .projection import Step
 from .tail import RunTail
 from .upcast import PAYLOAD_VERSIONS
 
-__all__ = ["INSERT_EVENT", "INSERT_NAME", "INSERT_RUN", "INSERT_WRITTEN", "NO_NUMBER", "Pages", "Rows"]
+__all__ = [
+    "INSERT_EVENT",
+    "INSERT_NAME",
+    "INSERT_RUN",
+    "INSERT_WRITTEN",
+    "LONG",
+    "NO_NUMBER",
+    "Pages",
+    "Rows",
+]
 
 INSERT_NAME = "insert into names (id, family, text, salt, commitment) values (?, ?, ?, ?, ?)"
 INSERT_RUN = """
@@ -44,6 +53,9 @@ _TOGETHER = 16
 INSERT_WRITTEN = _WRITTEN_COLUMNS + _WRITTEN_VALUES
 _INSERT_TOGETHER = _WRITTEN_COLUMNS + ",".join([_WRITTEN_VALUES] * _TOGETHER)
 
+LONG = 1_024
+"""Bytes, or characters, above which a value is counted for itself."""
+
 Rows = tuple[str, list[tuple[Any, ...]]]
 """Rows of events that follow each other, and the statement that writes them."""
 
@@ -58,6 +70,7 @@ class Pages:
         self.steps: list[Step] = []
         self.ends: dict[str, RunTail] = {}
         self.count = 0  # of the events
+        self.long = 0  # bytes in values that are longer than a few rows
 
     def write(self, db: Connection) -> None:
         """Write names, runs and events, in this order."""

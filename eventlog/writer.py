@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from .batch import Actor, Batch, ForkPoint
 from .commands import Command
@@ -32,9 +34,13 @@ _POISONED = (OverflowError, TypeError, ValueError, StorageError)
 _STALE_FROM = "select name, stale_from from projections"
 _MARK_STALE = "update projections set stale_from = ? where name = ?"
 
-_CHECKPOINT = "pragma wal_checkpoint(passive)"
 _FRAMES_PER_COMMIT = 4
+_PAGE_SIZE = 4_096
 _PASSES = 2
+_LATE_FRAMES = 500
+_LONG_WAL_FRAMES = 8_000
+_RESTARTS = 20
+_RESTART_WAIT_S = 0.000_5
 
 
 class Request(Protocol):
@@ -226,6 +232,11 @@ class Writer:
         """Whether `checkpoint` is to be called: the WAL has grown, and SQLite does not see to it."""
         return self._leaves_checkpoints and self._frames >= CHECKPOINT_FRAMES
 
+    @property
+    def checkpoint_is_late(self) -> bool:
+        """Whether so much was written while the WAL is moved that writers are to wait, for it to end."""
+        return self._frames >= _LATE_FRAMES and self._moving.locked()
+
     def checkpoint(self) -> None:
         """Move the WAL into the file, while others write; it can be called while another thread does it.
 
@@ -241,14 +252,24 @@ class Writer:
             with suppress(TurnlogError):
                 for _ in range(_PASSES):
                     with self._connections.reading() as db:
-                        if not _moved(db):
+                        if not _moved(db, "passive").whole:
                             return  # somebody reads what has long been overwritten, or moves it himself
                 self._connections.write(self._move_rest)
 
     def _move_rest(self, db: Connection) -> None:
+        """Move what is left while nobody of this process commits.
+
+        Other processes still may, so that between them the WAL would grow without an end, and with it the
+        time to find a page. A long one is therefore moved and begun anew under the lock, if that can be had
+        within some tries.
+        """
         self._holds_back = True
         try:
-            _moved(db)
+            if _moved(db, "passive").frames > _LONG_WAL_FRAMES:
+                for _ in range(_RESTARTS):
+                    if _moved(db, "restart").whole:
+                        break
+                    time.sleep(_RESTART_WAIT_S * random.random())  # noqa: S311 - spreads retries
         except driver().Error as error:
             raise self._database.error(error) from error
         finally:
@@ -328,7 +349,9 @@ class Writer:
         committing = False
         try:
             database.begin(db, patient=patient)
+            known = tail.position
             if tail.refresh(db):
+                self._frames += tail.position - known if known else 0  # what others wrote is in the same WAL
                 self._stale_from = dict(db.execute(_STALE_FROM).fetchall())
             pages = Pages()
             for request in requests:
@@ -379,7 +402,7 @@ class Writer:
             self._project(db, pages.steps)
             for end in pages.ends.values():
                 end.written()
-            self._frames += _FRAMES_PER_COMMIT + pages.count // 2
+            self._frames += _FRAMES_PER_COMMIT + pages.count // 2 + pages.long // _PAGE_SIZE
 
     def _project(self, db: Connection, steps: Sequence[Step]) -> None:
         stale_from = self._stale_from
@@ -397,7 +420,14 @@ class Writer:
             stale_from.update(dict.fromkeys(behind, first))
 
 
-def _moved(db: Connection) -> bool:
-    """Move the WAL as far as it goes; whether that is all that was there when it began."""
-    busy, frames, moved = db.execute(_CHECKPOINT).fetchone()
-    return not busy and frames == moved
+class _Moved(NamedTuple):
+    """Whether all of the WAL was moved that was there when it began, and how long it is."""
+
+    whole: bool
+    frames: int
+
+
+def _moved(db: Connection, how: Literal["passive", "restart"]) -> _Moved:
+    """Move the WAL into the file, as far as that goes without waiting for anybody."""
+    busy, frames, moved = db.execute(f"pragma wal_checkpoint({how})").fetchone()
+    return _Moved(not busy and frames == moved, frames)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,34 @@ def test_tasks_do_not_let_the_wal_grow(path: Path, log: EventLog) -> None:
         return largest
 
     assert asyncio.run(write()) < MOST
+
+
+TOGETHER = 64 * 1024 * 1024
+"""Bytes, as docs/reliability.md states for processes that never pause."""
+
+
+@pytest.mark.long
+def test_loops_that_never_pause_do_not_let_the_wal_grow(tmp_path: Path) -> None:
+    """Three logs on one file, each written by tasks: it begins anew though somebody always commits."""
+    path = tmp_path / "team.db"
+    ended = time.monotonic() + 12
+    sizes: list[int] = []
+
+    async def task(log: EventLog, first: int) -> None:
+        number = first
+        while time.monotonic() < ended:
+            await log.aexecute([Write(f"key {number % 1000}", "x" * 256)], run="main")
+            number += 7
+            sizes.append(wal_size(path))
+
+    async def tasks(log: EventLog) -> None:
+        await asyncio.gather(*(task(log, first * 61) for first in range(16)))
+
+    def write() -> None:
+        with EventLog(path, durability="os", busy_timeout_s=60) as log:
+            asyncio.run(tasks(log))
+
+    with ThreadPoolExecutor(3) as pool:
+        for written in [pool.submit(write) for _ in range(3)]:
+            written.result(timeout=90)
+    assert max(sizes) < TOGETHER
