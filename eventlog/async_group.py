@@ -47,7 +47,7 @@ class Steps(Protocol):
     """What a log offers to be driven from a loop."""
 
     def try_commit(self, requests: Sequence[Request]) -> None:
-        """Commit `requests` without waiting for any lock, and without the flush.
+        """Commit `requests` without waiting for a lock longer than a moment, and without the flush.
 
         Those that are not settled afterwards were not written, since a lock was held.
         """

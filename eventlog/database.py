@@ -30,6 +30,7 @@ that many commits change, those of the indexes, are then moved once instead of f
 _CAN_FLUSH = sys.platform == "linux"
 _SHORTEST_WAIT_S = 0.000_05
 _WAIT_SPREAD_S = 0.000_35
+_MOMENT_S = 0.000_5
 
 # One statement, so that a file being created by somebody else is seen wholly before or wholly after.
 _IDENTITY = """
@@ -180,6 +181,8 @@ class Database:
     def begin(self, db: Connection, *, patient: bool = True) -> None:
         """Begin a write transaction, its lock taken at once, waiting for it up to the limit if `patient`.
 
+        Else it is waited for half a millisecond, about as long as another process needs to come to its end.
+
         SQLite's own wait backs off so far that a writer who never pauses starves everybody else; short waits
         of random length give every process its share (docs/adr/0007-early-release.md).
 
@@ -194,14 +197,15 @@ class Database:
         self._check_in_place()
         if db.in_transaction:  # an interrupt hit an earlier one while it was being rolled back
             db.execute("rollback")
+        limit = self.busy_timeout_s if patient else min(self.busy_timeout_s, _MOMENT_S)
         deadline = None
         while True:
             try:
                 db.execute("begin immediate")
             except driver().OperationalError as error:
                 now = time.monotonic()
-                deadline = now + self.busy_timeout_s if deadline is None else deadline
-                if not patient or not is_busy(error) or now >= deadline:
+                deadline = now + limit if deadline is None else deadline
+                if not is_busy(error) or now >= deadline:
                     raise
             else:
                 return

@@ -204,9 +204,10 @@ class Writer:
             self.checkpoint()
 
     def try_commit(self, requests: Sequence[Request]) -> None:
-        """`commit` for an event loop: it waits for no lock, and leaves the flush to the caller.
+        """`commit` for an event loop: it waits a moment at most, and leaves the flush to the caller.
 
-        A request that is not settled afterwards was not written, since somebody held a lock. What was
+        A request that is not settled afterwards was not written, since somebody held a lock for longer than
+        half a millisecond, or another thread of this process is writing. What was
         committed becomes durable with `flush`, which the caller must call if `flush_is_due`.
         """
         if not self._leaves_checkpoints:
