@@ -23,9 +23,9 @@ __all__ = ["CHECKPOINT_FRAMES", "Database", "Durability"]
 Durability = Literal["disk", "os"]
 T = TypeVar("T")
 
-CHECKPOINT_FRAMES = 4_000
-"""Pages in the WAL from which on it is moved into the file: four times SQLite's own number, since the pages
-that many commits change, those of the indexes, are then moved once instead of four times."""
+CHECKPOINT_FRAMES = 3_500
+"""Pages in the WAL from which on it is moved into the file: more than SQLite's own 1,000, since the pages
+that many commits change, those of the indexes, are then moved once instead of three times."""
 
 _CAN_FLUSH = sys.platform == "linux"
 _SHORTEST_WAIT_S = 0.000_05

@@ -230,8 +230,11 @@ class Writer:
 
     @property
     def checkpoint_is_due(self) -> bool:
-        """Whether `checkpoint` is to be called: the WAL has grown, and SQLite does not see to it."""
-        return self._leaves_checkpoints and self._frames >= CHECKPOINT_FRAMES
+        """Whether `checkpoint` is to be called: the WAL has grown, and SQLite does not see to it.
+
+        Where it does, which is after each commit, it can still find no moment at which all is moved.
+        """
+        return self._frames >= (CHECKPOINT_FRAMES if self._leaves_checkpoints else _LONG_WAL_FRAMES)
 
     @property
     def checkpoint_is_late(self) -> bool:
