@@ -18,7 +18,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
@@ -102,8 +102,8 @@ class AsyncGroupCommit:
         self._mover: threading.Thread | None = None
         self._closed = False
 
-    async def submit(self, request: Request) -> None:
-        """Return when `request` has been decided and, if it stands, is durable.
+    def submit(self, request: Request) -> Awaitable[None]:
+        """What to await at once: it ends when `request` has been decided and, if it stands, is durable.
 
         A task cancelled before its request was taken out of the line leaves nothing behind; cancelled later,
         its request is carried out whole.
@@ -111,15 +111,10 @@ class AsyncGroupCommit:
         Raises:
             TurnlogError: its group's transaction failed; nothing of the request was written.
         """
-        if self._inside < MAX_WAITING and not self._outside:
-            self._inside += 1
-        else:
-            await self._enter()
-        answer: asyncio.Future[None] = self._loop.create_future()
-        self._line.append((request, answer, time.monotonic()))
-        if not self._step_is_due and (not self._flushing or len(self._line) >= WORTH_A_COMMIT):
-            self._next()
-        await answer
+        if self._inside >= MAX_WAITING or self._outside:
+            return self._submit_from_outside(request)
+        self._inside += 1
+        return self._line_up(request)
 
     def close(self) -> None:
         """End the threads, after what they have to do; whatever is committed later is flushed on the loop."""
@@ -132,6 +127,17 @@ class AsyncGroupCommit:
                 thread.join()
 
     # -- the way in and out
+
+    async def _submit_from_outside(self, request: Request) -> None:
+        await self._enter()
+        await self._line_up(request)
+
+    def _line_up(self, request: Request) -> asyncio.Future[None]:
+        answer: asyncio.Future[None] = self._loop.create_future()
+        self._line.append((request, answer, time.monotonic()))
+        if not self._step_is_due and (not self._flushing or len(self._line) >= WORTH_A_COMMIT):
+            self._next()
+        return answer
 
     async def _enter(self) -> None:
         """Wait for a place inside; those who leave hand theirs over in the order people came."""
