@@ -16,7 +16,7 @@ test: .venv/.group-test ## run the tests (a minute or two)
 	@.venv/bin/pytest -n 2 --dist worksteal
 
 test-long: .venv/.group-test ## run the long tests: crashes, many processes, large logs
-	@.venv/bin/pytest -m long --timeout 600
+	@.venv/bin/pytest -m long --timeout 600 -n 2 --dist worksteal
 
 test-servers: .venv/.group-servers ## run the example stores against servers of their own
 	@.venv/bin/pytest -m servers
