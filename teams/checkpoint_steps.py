@@ -62,8 +62,8 @@ class Standing(NamedTuple):
     """What is kept as a checkpoint, as a run saw it last: nobody else has written since if it is still so.
 
     Attributes:
-        version: the entry's; 0 if there is none; None on a store without versions.
-        text: what is kept, where there is no version to go by; None if nothing is.
+        version: the entry's; 0 if there is none; None on a store that cannot be asked to check it.
+        text: what is kept, where no version is checked; None if nothing is.
     """
 
     version: int | None
@@ -152,7 +152,9 @@ class CheckpointSteps:
         entry: MemoryEntry | None = yield self._store.get(self.key)
         if entry is None:
             return Standing(0)
-        return Standing(entry.version, entry.value if entry.version is None else None)
+        if entry.version is not None and executes(self._store):
+            return Standing(entry.version)
+        return Standing(None, entry.value)
 
     def load(self) -> Steps[CheckpointSnapshot | None]:
         """See `Checkpoint.load`."""
@@ -181,7 +183,7 @@ class CheckpointSteps:
                 raise Conflict(f"key {self.key!r} holds another checkpoint than was expected", key=self.key)
             return Standing(None, text)
         version = yield store.set(self.key, text, metadata)
-        return standing_after(version, text)
+        return standing_after(version if executes(self._store) else None, text)
 
     def _prepared(
         self, snapshot: Mapping[str, object], more: dict[str, object]

@@ -171,6 +171,25 @@ def test_checkpoints_in_a_store_of_their_own(tmp_path: Path, kind: str) -> None:
     ]
 
 
+class VersionedStore:
+    """A store whose entries have versions, which it can compare by their value only."""
+
+    def __init__(self) -> None:
+        self._kept = InMemoryStore()
+        self.get, self.set, self.delete = self._kept.get, self._kept.set, self._kept.delete
+        self.list, self.clear = self._kept.list, self._kept.clear
+        self.compare_and_set = self._kept.compare_and_set
+
+
+def test_versions_that_a_store_cannot_compare(log: turnlog.EventLog) -> None:
+    """Nobody else is at the run: what is kept is compared by what it says, whatever versions entries have."""
+    checkpoint = Checkpoint(VersionedStore(), run_id="r")
+    team = Team([quick("one")], shared_memory_store=EventSourcedStore(log, "main"))
+    assert turnlog.run_tasks(team, ABC, checkpoint=checkpoint).success
+    assert turnlog.run_tasks(team, ABC, checkpoint=checkpoint).success
+    assert turnlog.restore(team, ABC, checkpoint=checkpoint).success
+
+
 def test_an_asynchronous_store_of_their_own(way: Way) -> None:
     """The same in the other colour."""
     if way.name != "loop, async store":
