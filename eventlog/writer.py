@@ -207,8 +207,8 @@ class Writer:
         """`commit` for an event loop: it waits a moment at most, and leaves the flush to the caller.
 
         A request that is not settled afterwards was not written, since somebody held a lock for longer than
-        half a millisecond, or another thread of this process is writing. What was
-        committed becomes durable with `flush`, which the caller must call if `flush_is_due`.
+        half a millisecond, or another thread of this process is writing. What was committed becomes durable
+        with `flush`, which the caller must call if `flush_is_due`.
         """
         if not self._leaves_checkpoints:
             self._leaves_checkpoints, self._tail_of = True, None
@@ -355,7 +355,8 @@ class Writer:
             database.begin(db, patient=patient)
             known = tail.position
             if tail.refresh(db):
-                self._frames += tail.position - known if known else 0  # what others wrote is in the same WAL
+                if known:  # what others wrote is in the same WAL; less than nothing if ours was rolled back
+                    self._frames += max(0, tail.position - known)
                 self._stale_from = dict(db.execute(_STALE_FROM).fetchall())
             pages = Pages()
             for request in requests:
