@@ -88,7 +88,7 @@ class _Mark(NamedTuple):
 class Batch:
     """The next batch of one run, being decided; a `View` for the commands that decide it.
 
-    It changes nothing but itself: `write` gives what it decided to a `Pages`, and `keep` to the tail it began
+    It changes nothing but itself until `keep` gives what it decided to a `Pages`, and to the tail it began
     from, so that the next batch of the same transaction goes on from there. One that failed is just dropped.
 
     Args:
@@ -129,16 +129,15 @@ class Batch:
         self._sources = sources
         self._now = sources.clock()
         self._last_name = tail.last_name
-        self._long = 0  # bytes, about, in long values
+        self._long = 0  # bytes, about, in long values and metadata
         self._names: dict[str, Name] = {}
         self._new_names: list[tuple[Any, ...]] = []
         self._new_run: tuple[Any, ...] | None = None
         self._entries: dict[str, Entry | None] = {}
         self._changed: dict[int, Entry | None] = {}  # the same, by the number of the key's name
         self._rows: list[Rows] = []
-        self._open_rows: list[tuple[Any, ...]] | None = (
-            None  # the last of them, while INSERT_WRITTEN writes it
-        )
+        # The last of them, while INSERT_WRITTEN writes it.
+        self._open_rows: list[tuple[Any, ...]] | None = None
         self._recorded: list[Recorded] = []
         end = self._end = tail.run(db, run_name) or self._begin(run_name, fork)
         self._run = end.lineage.run
@@ -257,8 +256,10 @@ class Batch:
         kind, name, value, metadata, salt, content, expires_at_turn, birth, created_at, detail, turn = encode(
             event, salt
         )
-        if value is not None:
+        if value is not None and len(value) > LONG:
             self._long += len(value)
+        if metadata is not None and len(metadata) > LONG:
+            self._long += len(metadata)
         if mark is not None:
             salt, detail = self._marked(mark, salt, detail)
         if kind == _RESTORED:
@@ -380,6 +381,8 @@ class Batch:
         stored = value if value.isascii() else stored_text(value)
         if len(stored) > LONG:
             self._long += len(stored)
+        if metadata is not None and len(metadata) > LONG:
+            self._long += len(metadata)
         key_id, key_frame = names.get(key) or self._name(key)
         agent_id, agent_frame = _ABSENT if by is None else names.get(by) or self._name(by)
         during_id, during_frame = _ABSENT if activity is None else names.get(activity) or self._name(activity)

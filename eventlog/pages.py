@@ -54,7 +54,7 @@ INSERT_WRITTEN = _WRITTEN_COLUMNS + _WRITTEN_VALUES
 _INSERT_TOGETHER = _WRITTEN_COLUMNS + ",".join([_WRITTEN_VALUES] * _TOGETHER)
 
 LONG = 1_024
-"""Bytes, or characters, above which a value is counted for itself."""
+"""Bytes, or characters, above which a value, or metadata, is counted for itself."""
 
 Rows = tuple[str, list[tuple[Any, ...]]]
 """Rows of events that follow each other, and the statement that writes them."""
@@ -70,7 +70,7 @@ class Pages:
         self.steps: list[Step] = []
         self.ends: dict[str, RunTail] = {}
         self.count = 0  # of the events
-        self.long = 0  # bytes in values that are longer than a few rows
+        self.long = 0  # bytes, about, in values and metadata that are longer than `LONG`
 
     def write(self, db: Connection) -> None:
         """Write names, runs and events, in this order."""

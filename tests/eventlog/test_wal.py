@@ -55,14 +55,16 @@ def test_tasks_do_not_let_the_wal_grow(path: Path, log: EventLog) -> None:
 
 
 @pytest.mark.long
-def test_long_values_of_tasks_do_not_let_the_wal_grow(path: Path, log: EventLog) -> None:
+@pytest.mark.parametrize("where", ["value", "metadata"])
+def test_long_texts_of_tasks_do_not_let_the_wal_grow(path: Path, log: EventLog, where: str) -> None:
     """What counts is how much was written, not how often; beyond the bound there is one transaction."""
     tasks, long = 4, "x" * 1_000_000
+    value, metadata = (long, None) if where == "value" else ("v", {"note": long})
     sizes: list[int] = []
 
     async def task(key: str) -> None:
         for _ in range(2 * MOST // len(long) // tasks + 1):
-            await log.aexecute([Write(key, long)], run="main")
+            await log.aexecute([Write(key, value, metadata)], run="main")
             sizes.append(wal_size(path))
 
     async def write() -> None:
