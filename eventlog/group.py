@@ -1,9 +1,9 @@
 """Group commit for threads: whoever waits while one transaction is flushed goes into the next one together.
 
 There is no writer thread. A caller that finds nobody at work commits by itself, at once; one that finds
-somebody at work lines up, asleep on a lock of its own. Whoever has finished commits leads the next: it hands
-the lead to the first in line, who takes along everybody behind. So a lone caller pays nothing for the others'
-sake, and many callers share each flush.
+somebody at work lines up, asleep on a lock of its own. Those who were committed together wake one another in
+turn, and the last of them hands the lead to the first in line, who takes along everybody behind. So a lone
+caller pays nothing for the others' sake, and many callers share each flush.
 """
 
 from __future__ import annotations
