@@ -37,8 +37,12 @@ MAX_WAITING = 10_000
 """Writes in line above which further writers wait before they are put in line."""
 
 _RETRY_S = 0.001
+"""Seconds, at most, to the next try for a lock that somebody holds."""
+
 _LEND_AFTER_S = 0.001
 _LEND_S = 0.00005
+"""Seconds after which, and for which, the interpreter lock is lent to the worker."""
+
 _Waiting: TypeAlias = tuple[Request, asyncio.Future[None], float]
 """Who is in line, how to answer, and since when (`time.monotonic()`)."""
 
@@ -172,10 +176,10 @@ class AsyncGroupCommit:
 
     def _step(self) -> None:
         """Decide and commit for those at the head of the line."""
-        if self._log.checkpoint_is_late:
-            self._loop.call_later(_RETRY_S, self._step)
-            return
         self._step_is_due = False
+        if self._log.checkpoint_is_late:
+            self._wait()
+            return
         group = self._take()
         if not group:
             return
@@ -217,7 +221,7 @@ class AsyncGroupCommit:
         return group
 
     def _wait(self) -> None:
-        """Somebody else holds the lock: come back in a moment, without those whose time is up."""
+        """Somebody else is at it: come back in a moment, without those whose time is up."""
         now = time.monotonic()
         if self._locked_since is None:
             self._locked_since = now

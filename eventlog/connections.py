@@ -100,28 +100,33 @@ class Connections:
         """A cursor, with its connection, for `reading` or `ask` by `thread`; `give_back` must follow."""
         # Without the lock, which takes a tenth of a read: a list's own methods are atomic, and who says that
         # he reads, and then looks whether he may, is not missed by those who bar the way and then look.
-        self._reading_threads.append(thread)
-        if self._barred:
-            self._reading_threads.remove(thread)
-            with self._pool:
-                self._check()
-                self._reading_threads.append(thread)
+        reads = True  # said first each time, since an interrupt can follow each of these calls
         try:
-            return self._readers.pop()
-        except IndexError:
-            pass
-        try:
-            return self._database.connect().cursor()
+            self._reading_threads.append(thread)
+            if self._barred:
+                reads = False
+                self._reading_threads.remove(thread)
+                with self._pool:
+                    self._check()
+                    reads = True
+                    self._reading_threads.append(thread)
+            try:
+                return self._readers.pop()
+            except IndexError:
+                return self._database.connect().cursor()
         except BaseException:
-            self._reading_threads.remove(thread)
+            if reads:
+                self._reading_threads.remove(thread)
             raise
 
     def give_back(self, cursor: Cursor, thread: int, error: BaseException | None) -> None:
         """Return what was borrowed by `thread`; `error` is raised in our terms if SQLite raised it."""
         db = cursor.connection
         if error is None and not (self._barred or db.in_transaction or self._database.as_it_lies):
-            self._readers.append(cursor)
-            self._reading_threads.remove(thread)  # last: now a fork finds all of them at home
+            try:
+                self._readers.append(cursor)
+            finally:
+                self._reading_threads.remove(thread)  # last: now a fork finds all of them at home
             if self._closed:  # meanwhile
                 self._close_readers()
             return

@@ -30,7 +30,11 @@ that many commits change, those of the indexes, are then moved once instead of t
 _CAN_FLUSH = sys.platform == "linux"
 _SHORTEST_WAIT_S = 0.000_05
 _WAIT_SPREAD_S = 0.000_35
+"""Seconds to the next try for the lock: at least, and at most how much more."""
+
 _MOMENT_S = 0.000_5
+"""Seconds that somebody waits for the lock who is not patient."""
+
 
 # One statement, so that a file being created by somebody else is seen wholly before or wholly after.
 _IDENTITY = """

@@ -145,8 +145,7 @@ class GroupCommit:
         for one, other in zip([place, *answered], answered, strict=False):
             one.after = other
         if answered and place.leads:
-            answered[-1].leads, self._leader = True, answered[-1]
-            place.leads = False
+            answered[-1].leads, self._leader, place.leads = True, answered[-1], False
         for other in answered:
             other.answered = True
         while len(group) > 1:

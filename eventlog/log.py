@@ -397,6 +397,8 @@ class EventLog:
     def _commit(self, request: Request) -> None:
         self._renew()
         self._group.submit(request)
+        if self._writer.checkpoint_is_due:
+            self._writer.checkpoint()
         if request.error is not None:
             raise request.error
 

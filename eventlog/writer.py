@@ -34,13 +34,22 @@ _POISONED = (OverflowError, TypeError, ValueError, StorageError)
 _STALE_FROM = "select name, stale_from from projections"
 _MARK_STALE = "update projections set stale_from = ? where name = ?"
 
-_FRAMES_PER_COMMIT = 4
 _PAGE_SIZE = 4_096
+_FRAMES_PER_COMMIT = 4
+"""Pages that a commit of one event writes to the WAL, each as a frame."""
+
 _PASSES = 2
+"""How often the WAL is moved while others write, before the rest is moved while they wait."""
+
 _LATE_FRAMES = 500
+"""Frames written during a move from which on a loop waits for it."""
+
 _LONG_WAL_FRAMES = 8_000
+"""Frames in a WAL from which on it is made to begin anew."""
+
 _RESTARTS = 20
 _RESTART_WAIT_S = 0.000_5
+"""How often that is tried, and the longest wait between two tries, in seconds."""
 
 
 class Request(Protocol):
@@ -200,8 +209,6 @@ class Writer:
             OutcomeUnknown: it was committed, but could not be flushed; nothing more can be written.
         """
         self._connections.write(lambda db: self._commit_each(db, requests, patient=True))
-        if self.checkpoint_is_due:
-            self.checkpoint()
 
     def try_commit(self, requests: Sequence[Request]) -> None:
         """`commit` for an event loop: it waits a moment at most, and leaves the flush to the caller.
@@ -210,8 +217,6 @@ class Writer:
         half a millisecond, or another thread of this process is writing. What was committed becomes durable
         with `flush`, which the caller must call if `flush_is_due`.
         """
-        if not self._leaves_checkpoints:
-            self._leaves_checkpoints, self._tail_of = True, None
         with suppress(Busy):
             self._connections.try_write(lambda db: self._commit_each(db, requests, patient=False))
 
@@ -294,7 +299,9 @@ class Writer:
 
         def carry_out(db: Connection) -> T:
             self._tail.forget()
-            return self._database.transact(db, lambda: action(db))
+            done = self._database.transact(db, lambda: action(db))
+            self._frames = max(self._frames, CHECKPOINT_FRAMES)  # how much it wrote is not known
+            return done
 
         return self._connections.write(carry_out)
 
@@ -329,6 +336,8 @@ class Writer:
         self._tail_of = db
 
     def _commit_each(self, db: Connection, requests: Sequence[Request], *, patient: bool) -> None:
+        if not patient and not self._leaves_checkpoints:
+            self._leaves_checkpoints, self._tail_of = True, None  # from now on a loop writes
         if db is not self._tail_of:
             self._take(db)
         try:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import turnlog
-from turnlog.eventlog import Closed, EventLog, OutcomeUnknown, StorageError, Write, async_group, writer
+from turnlog.eventlog import Busy, Closed, EventLog, OutcomeUnknown, StorageError, Write, async_group, writer
 from turnlog.eventlog.driver import driver
 from turnlog.memory import AsyncEventSourcedStore, EventSourcedStore
 from turnlog.projections import first_difference
@@ -273,3 +273,22 @@ def test_the_wal_begins_anew_while_tasks_write_without_a_pause(
     assert verify(log).ok
     with log.reading() as db:
         assert first_difference(db) is None
+
+
+def test_a_late_move_of_the_wal_is_not_waited_for_longer_than_a_lock(tmp_path: Path) -> None:
+    """A write that waits for the WAL to be moved is told `Busy` in the end, and nothing of it is written."""
+    with turnlog.open(tmp_path / "team.db", durability="os", busy_timeout_s=0.2) as log:
+        store = AsyncEventSourcedStore(log)
+
+        async def main() -> None:
+            await store.set("k", "before")
+            with log._writer._moving:
+                log._writer._frames = 10_000
+                with pytest.raises(Busy):
+                    await asyncio.wait_for(store.set("k", "meanwhile"), 20)
+            await store.set("l", "after")
+            entry = await store.get("k")
+            assert entry is not None
+            assert entry.value == "before"
+
+        asyncio.run(main())
