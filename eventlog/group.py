@@ -34,14 +34,15 @@ class _Place:
         answered: somebody else committed for it, or failed to.
         failed: why its whole group failed.
         after: who is to be woken when its caller goes.
+        gone: its caller has gone, so that nothing can be granted to it any more.
         woken: held while the caller is to sleep.
     """
 
-    __slots__ = ("after", "answered", "failed", "leads", "request", "woken")
+    __slots__ = ("after", "answered", "failed", "gone", "leads", "request", "woken")
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.leads = self.answered = False
+        self.leads = self.answered = self.gone = False
         self.failed: BaseException | None = None
         self.after: _Place | None = None
         self.woken = threading.Lock()
@@ -136,12 +137,14 @@ class GroupCommit:
                 self._pass_on(place)
             elif not place.answered and place in self._line:
                 self._line.remove(place)
+            place.gone = True
         if place.after is not None:
             place.after.wake()
 
     def _answer(self, group: list[_Place]) -> None:
         """Tell those one has led, of whom each wakes the next, and the last passes on the lead."""
-        place, answered = group[0], [other for other in group[1:] if other.request.settled]
+        place = group[0]
+        answered = [other for other in group[1:] if other.request.settled and not other.gone]
         for one, other in zip([place, *answered], answered, strict=False):
             one.after = other
         if answered and place.leads:

@@ -156,6 +156,7 @@ class RunTail:
         """What was pending is in the tables now."""
         self.recorded_upto = self.revision
         self.pending.clear()
+        self.missing.clear()  # by now they may be there, and no longer in `names`
         if max(len(self.entries), len(self.names), len(self.news)) > MAX_ENTRIES:
             self.entries.clear()
             self.names.clear()

@@ -47,7 +47,7 @@ _LATE_FRAMES = 500
 _LONG_WAL_FRAMES = 8_000
 """Frames in a WAL from which on it is made to begin anew."""
 
-_RESTARTS = 20
+_RESTARTS = 100
 _RESTART_WAIT_S = 0.000_5
 """How often that is tried, and the longest wait between two tries, in seconds."""
 
@@ -259,11 +259,14 @@ class Writer:
                 return
             self._frames = 0
             with suppress(TurnlogError):
-                for _ in range(_PASSES):
+                moved = _Moved(whole=True, frames=0)
+                for _ in range(_PASSES if self._leaves_checkpoints else 0):
                     with self._connections.reading() as db:
-                        if not _moved(db, "passive").whole:
-                            return  # somebody reads what has long been overwritten, or moves it himself
-                self._connections.write(self._move_rest)
+                        moved = _moved(db, "passive")
+                    if not moved.whole:  # somebody reads what has long been overwritten, or moves it himself
+                        break
+                if moved.whole or moved.is_long:
+                    self._connections.write(self._move_rest)
 
     def _move_rest(self, db: Connection) -> None:
         """Move what is left while nobody of this process commits.
@@ -274,11 +277,13 @@ class Writer:
         """
         self._holds_back = True
         try:
-            if _moved(db, "passive").frames > _LONG_WAL_FRAMES:
+            if _moved(db, "passive").is_long:
                 for _ in range(_RESTARTS):
                     if _moved(db, "restart").whole:
                         break
                     time.sleep(_RESTART_WAIT_S * random.random())  # noqa: S311 - spreads retries
+                else:
+                    self._frames = CHECKPOINT_FRAMES  # soon again
         except driver().Error as error:
             raise self._database.error(error) from error
         finally:
@@ -365,7 +370,7 @@ class Writer:
             known = tail.position
             if tail.refresh(db):
                 if known:  # what others wrote is in the same WAL; less than nothing if ours was rolled back
-                    self._frames += max(0, tail.position - known)
+                    self._frames += max(0, tail.position - known) * _FRAMES_PER_COMMIT // 2
                 self._stale_from = dict(db.execute(_STALE_FROM).fetchall())
             pages = Pages()
             for request in requests:
@@ -435,10 +440,15 @@ class Writer:
 
 
 class _Moved(NamedTuple):
-    """Whether all of the WAL was moved that was there when it began, and how long it is."""
+    """Whether all of the WAL was moved that was there at the beginning, and its length; -1 if not known."""
 
     whole: bool
     frames: int
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is, or may be, so long that it has to begin anew."""
+        return not 0 <= self.frames <= _LONG_WAL_FRAMES
 
 
 def _moved(db: Connection, how: Literal["passive", "restart"]) -> _Moved:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from turnlog.eventlog import (
     SetTurn,
     StorageError,
     Write,
+    tail,
 )
 from turnlog.eventlog import group as group_module
 from turnlog.eventlog.batch import Actor
@@ -151,6 +153,16 @@ def test_a_group_that_fails_is_told_so_and_the_next_goes_on(tmp_path: Path) -> N
         assert [one.event.key for one in log.read()] == ["k0", "afterwards"]
 
 
+class Interrupted(BaseException):
+    """What a thread is interrupted with."""
+
+
+def raise_in(thread: threading.Thread, error: type[BaseException]) -> None:
+    """Let `error` be raised in `thread` at its next opportunity."""
+    ident = ctypes.c_ulong(thread.ident or 0)
+    assert ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(error)) == 1
+
+
 def test_those_behind_a_leader_who_is_interrupted_are_written_without_him(tmp_path: Path) -> None:
     """Ctrl-C before the commit ends for its leader only: the others line up again, in their order."""
     with EventLog(tmp_path / "team.db", durability="os") as log:
@@ -189,6 +201,53 @@ def test_those_behind_a_leader_who_is_interrupted_are_written_without_him(tmp_pa
         assert [one.event.key for one in log.read()] == ["k0", "k2", "k3", "k4", "k5"]
 
 
+@pytest.mark.parametrize("gone", [1, 4], ids=["in the middle", "last"])
+def test_those_beside_one_who_was_interrupted_do_not_wait_for_him(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: int
+) -> None:
+    """Somebody of a group that is being committed goes: the others are woken at once, and the next writes."""
+    patience_s = 1.5
+    monkeypatch.setattr(group_module, "_PATIENCE_S", patience_s)
+    with EventLog(tmp_path / "team.db", durability="os") as log:
+        begun = [threading.Event(), threading.Event()]
+        may_go_on = [threading.Event(), threading.Event()]
+        commit, sizes = log._writer.commit, list[int]()
+
+        def slow(requests: Any) -> None:
+            sizes.append(len(requests))
+            if len(sizes) <= 2:
+                begun[len(sizes) - 1].set()
+                assert may_go_on[len(sizes) - 1].wait(20)
+            commit(requests)
+
+        line = GroupCommit(slow)
+
+        def submit(name: str) -> None:
+            with suppress(Interrupted):
+                line.submit(Commands("main", (Write(name, "v"),), Actor()))
+
+        threads = [threading.Thread(target=submit, args=(f"k{n}",), daemon=True) for n in range(6)]
+        threads[0].start()
+        assert begun[0].wait(20)
+        for number, thread in enumerate(threads[1:]):
+            thread.start()
+            while len(line._line) <= number:
+                time.sleep(0.0005)
+        may_go_on[0].set()
+        assert begun[1].wait(20)
+        interrupted = threads[1 + gone]
+        raise_in(interrupted, Interrupted)
+        interrupted.join(20)
+        time.sleep(0.1)  # until the patience of the others has begun anew as well
+        released = time.monotonic()
+        may_go_on[1].set()
+        for thread in threads:
+            thread.join(20)
+        submit("afterwards")
+        assert time.monotonic() - released < patience_s / 2
+        assert sizes == [1, 5, 1]
+
+
 def test_a_request_decided_again_forgets_its_first_answer(tmp_path: Path) -> None:
     """Of two attempts at a request, of which the first came to nothing, only the second is told."""
     with EventLog(tmp_path / "team.db") as log:
@@ -198,6 +257,24 @@ def test_a_request_decided_again_forgets_its_first_answer(tmp_path: Path) -> Non
         GroupCommit(log._writer.commit).submit(request)
         assert request.error is None
         assert request.outcomes == [True]
+
+
+def test_a_key_made_in_the_same_transaction_is_known_when_names_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few names are remembered: what is decided after a write sees it, and so do later writes."""
+    monkeypatch.setattr(tail, "MAX_ENTRIES", 0)
+    with turnlog.open(tmp_path / "team.db", durability="os") as log:
+        log.execute([Write(f"k{number}", "v") for number in range(5)], run="main")
+        requests = [
+            Commands("main", (Write("x", "first"),), Actor()),
+            Commands("main", (Once("once", Write("y", "v")),), Actor(), repeats=True),
+            Commands("main", (Delete("x"),), Actor()),
+        ]
+        log._writer.commit(requests)
+        assert [request.error for request in requests] == [None] * 3
+        assert requests[2].outcomes == [True]
+        assert log.execute([CompareAndSet("y", None, "stolen")], run="main") == [False]
 
 
 def test_runs_of_one_family_may_write_the_same_new_key_at_once(tmp_path: Path) -> None:
