@@ -119,7 +119,7 @@ with turnlog.open(sys.argv[1], durability="os", busy_timeout_s=60) as log:
 
 @pytest.mark.long
 def test_lone_callers_of_several_processes_do_not_let_the_wal_grow(path: Path, log: EventLog) -> None:
-    """Three processes that write value after value: somebody's commit comes before anybody's move has ended."""
+    """Three processes that write value after value: a commit comes before anybody's move has ended."""
     log.execute(page(0), run="main")
     with ExitStack() as stack:
         writers = [
