@@ -277,13 +277,15 @@ class Writer:
         """
         self._holds_back = True
         try:
-            if _moved(db, "passive").is_long:
+            moved = _moved(db, "passive")
+            # While somebody reads what is only in the WAL, it cannot begin anew, whoever tries.
+            if moved.is_long and (moved.whole or moved.frames < 0):
                 for _ in range(_RESTARTS):
                     if _moved(db, "restart").whole:
                         break
                     time.sleep(_RESTART_WAIT_S * random.random())  # noqa: S311 - spreads retries
                 else:
-                    self._frames = CHECKPOINT_FRAMES  # soon again
+                    self._frames = CHECKPOINT_FRAMES // 2  # soon again
         except driver().Error as error:
             raise self._database.error(error) from error
         finally:

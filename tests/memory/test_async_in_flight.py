@@ -292,3 +292,35 @@ def test_a_late_move_of_the_wal_is_not_waited_for_longer_than_a_lock(tmp_path: P
             assert entry.value == "before"
 
         asyncio.run(main())
+
+
+def test_a_wal_that_somebody_reads_is_not_made_to_begin_anew(
+    monkeypatch: pytest.MonkeyPatch, log: EventLog
+) -> None:
+    """While another program reads what is only in the WAL, nobody is held up by tries that cannot succeed."""
+    monkeypatch.setattr(writer, "CHECKPOINT_FRAMES", 50)
+    monkeypatch.setattr(writer, "_LONG_WAL_FRAMES", 100)
+    ways, moved = list[str](), writer._moved
+
+    def recorded(db: Any, how: Any) -> Any:
+        ways.append(how)
+        return moved(db, how)
+
+    monkeypatch.setattr(writer, "_moved", recorded)
+
+    async def work(store: AsyncEventSourcedStore, number: int) -> None:
+        for round_ in range(20):
+            await store.set(f"{number}", f"{round_}" * 500)
+
+    async def main() -> None:
+        store = AsyncEventSourcedStore(log)
+        await store.set("k", "v")
+        with closing(driver().connect(log.path, isolation_level=None)) as reader:
+            reader.execute("begin")
+            reader.execute("select count(*) from events").fetchone()
+            await asyncio.gather(*(work(store, number) for number in range(40)))
+
+    asyncio.run(main())
+    assert Path(f"{log.path}-wal").stat().st_size > 100 * 4096
+    assert "passive" in ways
+    assert "restart" not in ways
