@@ -417,9 +417,7 @@ class Database:
             synchronous = "full" if self.durability == "disk" and not self._flushes else "normal"
             db.execute(f"pragma synchronous = {synchronous}")
             db.execute("pragma secure_delete = on")
-            db.execute(
-                "pragma fullfsync = on"
-            )  # macOS: a flush that reaches the platter; elsewhere no effect
+            db.execute("pragma fullfsync = on")  # macOS: a flush that reaches the platter; else no effect
             db.execute("pragma trusted_schema = off")
             db.execute("select count(*) from sqlite_schema").fetchone()  # the first look into the file
             if writing:

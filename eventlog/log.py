@@ -425,7 +425,7 @@ class EventLog:
         from .async_group import AsyncGroupCommit
 
         # Loops of other threads may do the same at this moment.
-        for other in [loop for loop in list(self._async_groups) if loop.is_closed()]:
+        for other in [each for each in list(self._async_groups) if each.is_closed()]:
             ended = self._async_groups.pop(other, None)
             if ended is not None:
                 ended.close()

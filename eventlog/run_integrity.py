@@ -124,9 +124,8 @@ class RunCheck:
         self._metadata: set[str] = set()  # those that were found right; most repeat
         self._names: dict[int | None, bytes] = {None: framed_commitment(None)}  # as fields of the frame
         self._erased = erased_contents(db, self._run.id)
-        self._lives: dict[
-            int | None, int | None
-        ] = {}  # birth of each key's life; None for a key that is deleted
+        # Birth of each key's life; None for a key that is deleted.
+        self._lives: dict[int | None, int | None] = {}
         self._hash = genesis(db, self._run.id)
         self._revision: int = self._run.fork_revision
         self._batch: int = -1

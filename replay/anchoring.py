@@ -16,7 +16,7 @@ from ..eventlog import BadAnchor, Busy, EventLog, StorageError
 from ..eventlog.driver import Connection
 from ..eventlog.files import belongs_to, companions, flush_folder, own_file
 from ..eventlog.text import read_text
-from .anchors import Anchor, AnchoredHead, Read, Standing, contradictions, last_anchor, line_of
+from .anchors import Anchor, AnchoredHead, AnchorFile, Standing, contradictions, last_anchor, line_of
 
 __all__ = ["anchor", "read_anchor", "standing"]
 
@@ -209,7 +209,7 @@ def _content(file: int) -> bytes:
         return whole.read()
 
 
-def _append(file: int, line: bytes, read: Read, target: Path) -> None:
+def _append(file: int, line: bytes, read: AnchorFile, target: Path) -> None:
     """Add the whole line behind what counts of the file, and flush it; or leave what counts as it was."""
     before = read.size
     try:

@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 from ..eventlog import BadAnchor
 from ..eventlog.integrity import Problem
 
-__all__ = ["Anchor", "AnchoredHead", "Read", "Standing", "contradictions", "last_anchor", "line_of"]
+__all__ = ["Anchor", "AnchorFile", "AnchoredHead", "Standing", "contradictions", "last_anchor", "line_of"]
 
 _KIND = "turnlog-anchor"
 _VERSION = 1
@@ -68,7 +68,7 @@ class Standing(NamedTuple):
     runs: Mapping[str, tuple[int, bytes | None]]
 
 
-class Read(NamedTuple):
+class AnchorFile(NamedTuple):
     """What an anchor file says.
 
     Attributes:
@@ -96,7 +96,7 @@ def line_of(anchor: Anchor) -> bytes:
     return _beginning(anchor.counter, anchor.previous) + b"," + _json(facts)[1:] + b"\n"
 
 
-def last_anchor(content: bytes, name: str) -> Read:
+def last_anchor(content: bytes, name: str) -> AnchorFile:
     """The last line of an anchor file, once all its lines have been found to follow each other.
 
     What a killed process left of a line is not one, since nobody was told that it is there; it is known by
@@ -110,7 +110,7 @@ def last_anchor(content: bytes, name: str) -> Read:
         BadAnchor: the file was damaged; names the line.
     """
     *lines, rest = content.split(b"\n")
-    read = Read(None, _NO_LINE, 0, ended=True)
+    read = AnchorFile(None, _NO_LINE, 0, ended=True)
     for number, line in enumerate(lines, start=1):
         try:
             read = _followed(read, line, len(line) + 1, ended=True)
@@ -159,11 +159,11 @@ def _json(facts: Mapping[str, object]) -> bytes:
     return json.dumps(facts, separators=(",", ":")).encode("ascii")
 
 
-def _followed(read: Read, line: bytes, size: int, *, ended: bool) -> Read:
+def _followed(read: AnchorFile, line: bytes, size: int, *, ended: bool) -> AnchorFile:
     """What the file says with one more line, of so many bytes with its end."""
     anchor = _read(line)
     _check_follows(read.newest, anchor, read.previous)
-    return Read(anchor, sha256(line).hexdigest(), read.size + size, ended)
+    return AnchorFile(anchor, sha256(line).hexdigest(), read.size + size, ended)
 
 
 def _wrong_run(anchor: Anchor, head: AnchoredHead, log: Standing) -> str | None:

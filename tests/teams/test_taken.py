@@ -190,10 +190,9 @@ def test_versions_that_a_store_cannot_compare(log: turnlog.EventLog) -> None:
     assert turnlog.restore(team, ABC, checkpoint=checkpoint).success
 
 
+@pytest.mark.parametrize("way", ["loop, async store"], indirect=True)
 def test_an_asynchronous_store_of_their_own(way: Way) -> None:
     """The same in the other colour."""
-    if way.name != "loop, async store":
-        pytest.skip("the store is asynchronous")
     store = AsyncInMemoryStore()
     other = lambda: way.restore(  # noqa: E731
         Team([quick("other")], shared_memory=True), checkpoint=AsyncCheckpoint(store, run_id="r")
@@ -229,6 +228,7 @@ def test_a_store_that_redacts_tells_too(log: turnlog.EventLog) -> None:
     assert saved(log) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("way", ["threads"], indirect=True)  # no other run can go on while a loop asks a gate
 def test_a_gate_asks_nobody_in_a_run_that_is_taken(way: Way) -> None:
     """The request would wait in a checkpoint that is not there."""
     other = way.on("main")
@@ -240,8 +240,6 @@ def test_a_gate_asks_nobody_in_a_run_that_is_taken(way: Way) -> None:
         other.restore(other.team(quick("other")))
         return Suspend("look")
 
-    if not way.in_threads:
-        pytest.skip("a gate is asked on the loop, where no other can be run")
     with pytest.raises(RunTaken, match="Nobody was asked about 'b', and this attempt has ended"):
         way.run(team, ABC, checkpoint=True, approve_dispatch=look_first)
     text = way.entries()["__oma_checkpoint__/main/latest"]
