@@ -165,9 +165,7 @@ def test_nobody_is_answered_before_a_flush_that_began_after_his_commit(
 
     def noted(descriptor: int) -> None:
         (found,) = reader.execute("select max(position) from events").fetchone()
-        while (
-            not overtaken and time.monotonic() < until
-        ):  # goes on once the next group is committed
+        while not overtaken and time.monotonic() < until:  # goes on once the next group is committed
             (later,) = reader.execute("select max(position) from events").fetchone()
             overtaken.extend([later] * (later > GROUP))
         flush(descriptor)
